@@ -1,0 +1,366 @@
+package fusebox
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker guards calls to one dependency. It has no type parameter: one
+// breaker guards calls of many result types. It is safe for concurrent use,
+// holds no goroutine and no timer, and needs no closing. Make one with [New];
+// the zero Breaker is not usable.
+//
+// A method that takes a Note wants to know who acts and why: the records carry
+// it.
+type Breaker struct {
+	name  string
+	base  time.Time        // time 0 of the machine
+	clock func() time.Time // Config.Now
+	rand  func() float64   // Config.Rand
+
+	gate     atomic.Pointer[gate]
+	settings atomic.Pointer[Config]
+	rejected [2]counter  // open, probing
+	would    *[3]counter // by Outcome; nil until shadow mode is first in effect
+
+	// mu guards what follows. Nothing under it blocks or calls out.
+	mu         sync.Mutex
+	delivering bool
+	machine    machine
+	era        *era   // of the present closed generation, else nil
+	published  uint64 // machine.changed as of the gate
+	watchers   *watchers
+	refusal    *OpenError
+	opening    Transition // the last that began a generation
+	pending    []*entry   // records not yet delivered, oldest first
+	history    []*entry   // the last records, oldest first
+	panics     uint64
+}
+
+// New returns a closed breaker. The name stands in its records, errors and
+// metrics. New panics with the error of c.Validate if c is invalid: call that
+// first where c is data.
+func New(name string, c Config) *Breaker {
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	d := c.withDefaults()
+	return newBreaker(name, &d)
+}
+
+// newBreaker makes a breaker of settings that are complete and valid, and may
+// be shared.
+func newBreaker(name string, c *Config) *Breaker {
+	b := &Breaker{name: name, clock: c.Now, rand: c.Rand, watchers: noWatchers}
+	if b.rand == nil {
+		b.rand = rand.Float64
+	}
+	b.base = b.wall()
+	b.settings.Store(c)
+	b.machine = newMachine(c, draw(b.rand))
+	for _, o := range c.Observers {
+		b.watchers = b.watchers.with(&watcher{Observer: o})
+	}
+	b.publish()
+	return b
+}
+
+// Name returns the name.
+func (b *Breaker) Name() string { return b.name }
+
+// Config returns the settings in effect, defaults filled in. A rule that is
+// off reads -1.
+func (b *Breaker) Config() Config { return *b.settings.Load() }
+
+// Do calls fn if the breaker admits the call and returns its error unchanged;
+// otherwise fn is not called and the error is an [*OpenError]. If ctx is done
+// already, Do returns its error and counts nothing. What fn returns is
+// classified: see Config.Classify. A panic in fn passes on with its origin,
+// and runtime.Goexit ends the goroutine; both count as failures, and as
+// ignored if ctx is cancelled. Do allocates nothing.
+func (b *Breaker) Do(ctx context.Context, fn func(context.Context) error) error {
+	return b.do(ctx, nil, fn)
+}
+
+// do is Do with a policy around fn, if next is not nil.
+func (b *Breaker) do(ctx context.Context, next Policy, fn func(context.Context) error) error {
+	permit, err := b.Allow(ctx)
+	if err != nil {
+		return err
+	}
+	defer permit.abandon(ctx)
+	if next == nil {
+		err = fn(ctx)
+	} else {
+		err = next.Do(ctx, fn)
+	}
+	permit.Finish(ctx, err)
+	return err
+}
+
+// Allow asks to make a call. It returns a [Permit], which must be finished,
+// or the reason why not: the error of ctx if that is done, in which case
+// nothing is counted, or an [*OpenError]. It never blocks and allocates nothing.
+func (b *Breaker) Allow(ctx context.Context) (Permit, error) {
+	if err := ctx.Err(); err != nil {
+		return Permit{}, err
+	}
+	g := b.gate.Load()
+	if g.era != nil {
+		return Permit{b: b, era: g.era, start: b.start(g)}, nil
+	}
+	return b.ask(g)
+}
+
+// start returns the start of a call made now, if somebody wants to know.
+func (b *Breaker) start(g *gate) time.Duration {
+	if g.timed {
+		return b.elapsed()
+	}
+	return unknown
+}
+
+// ask decides about a call that the gate does not simply admit.
+func (b *Breaker) ask(g *gate) (Permit, error) {
+	if g.off && g.until == forever {
+		return Permit{b: b, kind: unjudged}, nil
+	}
+	now := b.elapsed()
+	if g.refusal != nil && now < g.until {
+		return b.refuse(g)
+	}
+	b.mu.Lock()
+	t := b.machine.admit(now)
+	g, more := b.publish()
+	b.mu.Unlock()
+
+	p := Permit{b: b, lease: t.lease, kind: t.kind}
+	if more {
+		// An observer may be slow, or end the goroutine: the time of the call
+		// begins after it, and a probe that nobody will make is given back.
+		defer func() { p.Cancel() }()
+		b.settle()
+	}
+	if t.kind == rejected {
+		p.b = nil
+		return b.refuse(g)
+	}
+	if t.kind == counted {
+		p.era = g.era
+	}
+	p.start = b.start(g)
+	return p.Take(), nil
+}
+
+// refuse rejects a call, or admits it as one that would have been rejected.
+func (b *Breaker) refuse(g *gate) (Permit, error) {
+	if g.shadow {
+		return Permit{b: b, start: b.start(g), kind: shadowed}, nil
+	}
+	reason := 0
+	if g.probing {
+		reason = 1
+	}
+	b.rejected[reason].mustAdd()
+	if g.watch != nil {
+		for _, w := range g.watch.rejected {
+			b.tellRejected(w, g.refusal)
+		}
+	}
+	return Permit{}, g.refusal
+}
+
+// finish takes a result that success did not take.
+func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration, gaveUp bool) bool {
+	g := b.gate.Load()
+	if r.slow = d >= g.slowAfter; r.slow && gaveUp {
+		r.outcome = Failure
+	}
+	if t.kind == shadowed {
+		b.would[min(r.outcome, Outcome(len(b.would)-1))].mustAdd()
+		b.finished(g, t, r, d, true)
+		return true
+	}
+	b.mu.Lock()
+	b.tend(now)
+	r.fast = b.fast()
+	v := b.machine.finish(now, t, r)
+	generation, tripWhen := b.machine.generation, b.machine.cfg.TripWhen
+	g, more := b.publish()
+	b.mu.Unlock()
+
+	if more {
+		b.settle()
+	}
+	if t.kind != unjudged {
+		b.finished(g, t, r, d, v.accepted)
+	}
+	if v.ask && tripWhen(v.counts) {
+		b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, v.counts) })
+	}
+	return v.accepted
+}
+
+// tend stripes the counter of successes if it is contended at present. b.mu is
+// held, so that nobody seals it meanwhile.
+func (b *Breaker) tend(now time.Duration) {
+	if e := b.era; e != nil {
+		e.successes.grow()
+		if int64(now) >= e.until.Load() { // a bucket, or a run, has ended
+			e.successes.calm()
+		}
+	}
+}
+
+// fast returns the successes of this closed period that were counted without
+// the lock. b.mu is held.
+func (b *Breaker) fast() uint64 {
+	if b.era == nil {
+		return 0
+	}
+	return b.era.successes.sum()
+}
+
+func (b *Breaker) finished(g *gate, t ticket, r result, d time.Duration, accepted bool) {
+	if g.watch == nil {
+		return
+	}
+	c := Completion{
+		Name: b.name, Outcome: r.outcome, Slow: r.slow, Duration: d, Err: r.err,
+		Probe: t.kind == probe, Late: !accepted, WouldReject: t.kind == shadowed,
+	}
+	for _, w := range g.watch.finished {
+		b.tellFinished(w, c)
+	}
+}
+
+// event does something to the machine, now, and all that follows from it.
+func (b *Breaker) event(do func(*machine, time.Duration)) {
+	now := b.elapsed()
+	b.mu.Lock()
+	do(&b.machine, now)
+	_, more := b.publish()
+	b.mu.Unlock()
+	if more {
+		b.settle()
+	}
+}
+
+// State returns the state as of now. It takes no slot and moves no deadline:
+// an open breaker past its deadline reads half-open, which the next call will
+// make it.
+func (b *Breaker) State() State {
+	s, _ := b.standing()
+	return s
+}
+
+// standing returns the state and whether there is an override.
+func (b *Breaker) standing() (State, bool) {
+	now := b.elapsed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.machine.at(now)
+	return m.stateNow(), m.override != nil
+}
+
+// Snapshot returns all there is to know, true of one instant. Like State it
+// changes nothing.
+func (b *Breaker) Snapshot() Snapshot {
+	now := b.elapsed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m, fast := b.machine.at(now), b.fast()
+	s := Snapshot{
+		Name: b.name, State: m.stateNow(), Mode: m.mode, Generation: m.generation,
+		Counts: m.counts(fast), Outstanding: len(m.leases), Totals: m.totals,
+	}
+	if s.State == Open {
+		s.Until = b.wallAt(m.probesAt())
+		if m.deadline != forever {
+			s.OpenPeriod = m.deadline - m.since
+		}
+	}
+	if o := m.override; o != nil {
+		s.Override, s.Note = true, o.note
+	}
+	if n := len(b.history); n > 0 {
+		s.Last = b.history[n-1].read()
+	}
+	t := &s.Totals
+	t.Successes += fast
+	t.RejectedOpen, t.RejectedProbing = b.rejected[0].sum(), b.rejected[1].sum()
+	if w := b.would; w != nil {
+		t.WouldReject = WouldReject{w[Success].sum(), w[Failure].sum(), w[Ignored].sum()}
+	}
+	t.Open = m.openTime()
+	t.Panics = b.panics
+	t.Transitions = append([]TransitionCount(nil), b.machine.totals.Transitions...)
+	return s
+}
+
+// Override sets the mode by hand, in place of the Config's, until n.Until or
+// until Lift; one override replaces another. An n.Until that has passed sets
+// nothing, and leaves a record that says so. Override panics if m is not a mode.
+func (b *Breaker) Override(m Mode, n Note) {
+	if m > ForceClosed {
+		panic(fmt.Sprintf("fusebox: Override: no such mode: %d", m))
+	}
+	left := forever
+	if !n.Until.IsZero() {
+		left = n.Until.Sub(b.wall())
+	}
+	b.event(func(x *machine, now time.Duration) { x.setOverride(now, m, n, left, b.fast()) })
+}
+
+// Lift ends an override: the Config's mode is in effect again. After a
+// force-open the breaker is half-open, after a force-closed it stays closed
+// and is judged from the next failure on.
+func (b *Breaker) Lift(n Note) {
+	b.event(func(m *machine, now time.Duration) { m.lift(now, n) })
+}
+
+// Reset closes the breaker, empties its window, forgets how its open period
+// has grown, and lifts force-open and force-closed (not another override).
+// Permits that are out will be late. Totals and History stay.
+func (b *Breaker) Reset(n Note) {
+	b.event(func(m *machine, now time.Duration) { m.reset(now, n, b.fast()) })
+}
+
+// Reconfigure changes the settings, all but Now, Rand and Observers. State,
+// generation, outcomes and the run of failures stay, and are judged by the new
+// limits from the next result on; another Window, Buckets or WindowCalls
+// begins with an empty window. The deadline of an open breaker comes nearer if
+// the new open period is shorter, and never moves out. An invalid c changes
+// nothing; the error is that of c.Validate.
+func (b *Breaker) Reconfigure(c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	d := c.withDefaults()
+	b.event(func(m *machine, now time.Duration) {
+		d.Now, d.Rand, d.Observers = m.cfg.Now, m.cfg.Rand, m.cfg.Observers
+		m.reconfigure(now, &d, b.fast())
+		b.settings.Store(&d)
+	})
+	return nil
+}
+
+// elapsed returns the time since the breaker was made, in nanoseconds of its clock.
+func (b *Breaker) elapsed() time.Duration {
+	if b.clock != nil {
+		return b.clock().Sub(b.base)
+	}
+	return time.Since(b.base)
+}
+
+// wall returns the present wall time.
+func (b *Breaker) wall() time.Time {
+	if b.clock != nil {
+		return b.clock()
+	}
+	return time.Now()
+}

@@ -1,0 +1,647 @@
+package fusebox
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fusebox-go/fusebox/internal/window"
+)
+
+// machine is the breaker without its concurrency: every rule is here, and
+// nothing else. It takes no lock, reads no clock, draws no random number and
+// calls nobody; an event method is told the present time, changes the machine
+// and leaves records of what changed in effects. Breaker surrounds it with a
+// lock, publishes what the lock-free paths may know, and delivers the records.
+//
+// Time is the span since the breaker was made. What time changes, it changes
+// lazily: an event first commits, as of the instant it fell due, what is due
+// (elapse); reading goes through a copy that has been brought up to date.
+//
+// Invariants, between events:
+//  1. now never decreases.
+//  2. len(leases) is at most cfg.Probes as of the last admission, and 0 unless
+//     state is HalfOpen.
+//  3. A state lasts one generation: state changes only in enter, which begins
+//     the next one. (A reset begins another closed one.)
+//  4. mode is override.mode while there is an override, else cfg.Mode. In
+//     ForceOpen state is Open; in ForceClosed and Off it is Closed.
+//  5. In HalfOpen, passed < cfg.CloseAfter and failed < cfg.ReopenAfter, but
+//     after a reconfiguration that lowered them until the next probe's end.
+type machine struct {
+	cfg *Config // defaults filled in; never written through
+
+	now        time.Duration // the latest instant seen
+	state      State
+	mode       Mode
+	generation uint64
+	since      time.Duration // when state was entered
+	override   *override     // nil: none
+
+	// closed
+	window  tally
+	plain   uint64 // successes of this closed period that came through finish
+	run     int    // failures in a row
+	lastErr error  // of this closed or half-open period
+
+	// open
+	deadline time.Duration // when it probes; forever while forced
+
+	// growth of the open period
+	doublings int // of the period last used; -1: none since growth was forgotten
+	draw      float64
+	nextDraw  float64 // for the next period, in [0, 1); supplied from outside
+	drawn     bool    // nextDraw has been used and wants to be replaced
+
+	// half-open
+	probes    Counts // of this period
+	passed    int    // probes that count towards CloseAfter
+	failed    int    // probes that count towards ReopenAfter
+	leases    []lease
+	lastLease uint32
+
+	totals  Totals
+	effects []record // of the present event
+	changed uint64   // grows with whatever may change what a call meets
+}
+
+// tally is what machine needs of a window; see package window.
+type tally interface {
+	Advance(now time.Duration, successes uint64)
+	Add(failure, slow bool)
+	Tally(now time.Duration, successes uint64) window.Tally
+	Until() time.Duration
+	Clear(now time.Duration, successes uint64)
+}
+
+// lease is the right of one probe to its slot.
+type lease struct {
+	id         uint32
+	start, end time.Duration
+}
+
+type override struct {
+	mode Mode
+	note Note
+	end  time.Duration // forever: until lifted
+}
+
+// record is a Transition before it is stamped with wall time.
+type record struct {
+	Transition
+	at, until time.Duration
+	err       error // becomes LastError
+}
+
+// reason is what enter and note write into a record.
+type reason struct {
+	cause     Cause
+	counts    Counts
+	threshold float64
+	note      Note
+}
+
+// ticket is the machine's part of a permit.
+type ticket struct {
+	kind       kind
+	generation uint64 // counted
+	lease      uint32 // probe
+}
+
+type kind uint8
+
+const (
+	counted  kind = iota // admitted closed: feeds the window
+	probe                // admitted half-open: decides
+	shadowed             // admitted by Shadow only: never comes to the machine
+	unjudged             // admitted in mode Off: counts nowhere
+	rejected             // not admitted
+)
+
+// result is an end of a call as the machine is told of it.
+type result struct {
+	outcome Outcome
+	slow    bool
+	err     error
+	fast    uint64 // successes of the present closed period counted outside
+}
+
+// verdict is what came of a result.
+type verdict struct {
+	accepted bool // not late
+	ask      bool // TripWhen is to be asked about counts, and its answer told
+	counts   Counts
+}
+
+const forever = time.Duration(math.MaxInt64)
+
+func newMachine(cfg *Config, draw float64) machine {
+	return machine{cfg: cfg, mode: cfg.Mode, window: newTally(cfg), doublings: -1, nextDraw: draw, changed: 1}
+}
+
+func newTally(cfg *Config) tally {
+	if cfg.WindowCalls > 0 {
+		return window.NewCount(cfg.WindowCalls)
+	}
+	return window.NewTime(cfg.Window, cfg.Buckets)
+}
+
+// admit decides about a call. A call at or after the deadline of an open
+// breaker is itself the first probe. What it returns as rejected, mode Shadow
+// admits all the same.
+func (m *machine) admit(now time.Duration) ticket {
+	m.elapse(now)
+	if m.mode == Off {
+		return ticket{kind: unjudged}
+	}
+	if m.state == Closed {
+		return ticket{kind: counted, generation: m.generation}
+	}
+	if m.state == Open {
+		if m.now < m.deadline {
+			return ticket{kind: rejected}
+		}
+		m.enter(HalfOpen, m.now, reason{cause: CauseDeadline})
+	}
+	if !m.probeFree() {
+		return ticket{kind: rejected}
+	}
+	m.lastLease++
+	m.leases = append(m.leases, lease{m.lastLease, m.now, later(m.now, m.cfg.ProbeTimeout)})
+	m.changed++
+	return ticket{kind: probe, lease: m.lastLease}
+}
+
+// probeFree reports whether another probe may go out: a slot is free, and the
+// probes out could not by themselves bring the decision whatever they find. Of
+// n more results, n = successes wanted + failures wanted - 1 always decide.
+// (One is always let through: limits lowered in mid-period must not lock it.)
+func (m *machine) probeFree() bool {
+	matter := (m.cfg.CloseAfter - m.passed) + (m.cfg.ReopenAfter - m.failed) - 1
+	return len(m.leases) < min(m.cfg.Probes, max(matter, 1))
+}
+
+// finish takes the result of an admitted call.
+func (m *machine) finish(now time.Duration, t ticket, r result) verdict {
+	m.elapse(now)
+	if t.kind == unjudged {
+		return verdict{accepted: true}
+	}
+	if t.kind == probe {
+		return m.finishProbe(t, r)
+	}
+	if t.generation != m.generation {
+		m.totals.Late++
+		return verdict{}
+	}
+	if m.mode == Off {
+		return verdict{accepted: true}
+	}
+	if r.outcome == Ignored {
+		m.totals.Ignored++
+		return verdict{accepted: true}
+	}
+	failure := m.count(r)
+	m.window.Advance(m.now, m.plain+r.fast)
+	m.window.Add(failure, r.slow)
+	if failure {
+		m.run++
+	} else {
+		m.run = 0
+		m.plain++
+	}
+	if m.mode == ForceClosed || !failure && !r.slow {
+		return verdict{accepted: true}
+	}
+	return m.judge(failure, r.fast)
+}
+
+// count counts a success or a failure in the totals and keeps its error. It
+// reports whether the outcome is a failure; anything unknown is.
+func (m *machine) count(r result) (failure bool) {
+	if r.slow {
+		m.totals.Slow++
+	}
+	if r.outcome == Success {
+		m.totals.Successes++
+		return false
+	}
+	m.totals.Failures++
+	if r.err != nil {
+		m.lastErr = r.err
+	}
+	return true
+}
+
+// judge applies the rules of the closed state after a failure or slow call. A
+// slow success is judged by the slow rule only.
+func (m *machine) judge(failure bool, fast uint64) verdict {
+	c, counts := m.cfg, m.counts(fast)
+	if c.TripWhen != nil {
+		return verdict{accepted: true, ask: true, counts: counts}
+	}
+	enough := counts.Calls >= c.MinCalls
+	switch {
+	case failure && enough && c.FailureRate >= 0 && counts.FailureRate() >= c.FailureRate:
+		m.trip(CauseFailureRate, counts, c.FailureRate)
+	case enough && c.SlowAfter > 0 && counts.SlowRate() >= c.SlowRate:
+		m.trip(CauseSlowRate, counts, c.SlowRate)
+	case failure && c.Consecutive > 0 && m.run >= c.Consecutive:
+		m.trip(CauseConsecutive, counts, float64(c.Consecutive))
+	}
+	return verdict{accepted: true}
+}
+
+// tripWhen takes TripWhen's yes about counts taken in the given generation,
+// and reports whether it came in time.
+func (m *machine) tripWhen(now time.Duration, generation uint64, counts Counts) bool {
+	m.elapse(now)
+	if m.generation != generation || m.mode == ForceClosed || m.mode == Off {
+		return false
+	}
+	m.trip(CauseTripWhen, counts, 0)
+	return true
+}
+
+// trip opens a closed breaker. A trip does not double the period: soon after
+// the close it goes on with the period last used, else it begins anew.
+func (m *machine) trip(cause Cause, counts Counts, threshold float64) {
+	m.forgetGrowth(m.now)
+	m.doublings = max(m.doublings, 0)
+	m.open(m.now, reason{cause: cause, counts: counts, threshold: threshold})
+}
+
+// forgetGrowth forgets the open period last used if the breaker has by then
+// been closed for long enough.
+func (m *machine) forgetGrowth(at time.Duration) {
+	if m.cfg.StableAfter < 0 || at-m.since > m.cfg.StableAfter {
+		m.doublings = -1
+	}
+}
+
+// finishProbe takes the result of a probe. A probe whose lease is gone is late.
+func (m *machine) finishProbe(t ticket, r result) verdict {
+	i := m.findLease(t.lease)
+	if i < 0 {
+		m.totals.Late++
+		return verdict{}
+	}
+	m.dropLease(i)
+	if r.outcome == Ignored {
+		m.totals.Ignored++
+		m.totals.Probes.Ignored++
+		return verdict{accepted: true}
+	}
+	failure := m.count(r)
+	m.probes.Calls++
+	if r.slow {
+		m.probes.Slow++
+	}
+	m.probes.Consecutive = 0
+	if failure {
+		m.probes.Failures++
+		m.probes.Consecutive++
+	}
+	if failure || r.slow {
+		m.totals.Probes.Failed++
+		m.probeFailed(m.now, CauseProbeFailed)
+		return verdict{accepted: true}
+	}
+	m.totals.Probes.Succeeded++
+	if m.passed++; m.passed >= m.cfg.CloseAfter {
+		m.enter(Closed, m.now, reason{CauseProbesSucceeded, m.probes, float64(m.cfg.CloseAfter), Note{}})
+	}
+	return verdict{accepted: true}
+}
+
+// probeFailed counts a probe against the dependency and reopens if it was the
+// last that may fail. A reopening doubles the open period up to the maximum.
+func (m *machine) probeFailed(at time.Duration, cause Cause) {
+	if m.failed++; m.failed < m.cfg.ReopenAfter {
+		return
+	}
+	if m.doublings < 0 || period(m.cfg, m.doublings) < m.cfg.OpenForMax {
+		m.doublings++
+	}
+	m.open(at, reason{cause: cause, counts: m.probes, threshold: float64(m.cfg.ReopenAfter)})
+}
+
+// cancel takes back the admission of a call that was not made.
+func (m *machine) cancel(now time.Duration, t ticket) {
+	m.elapse(now)
+	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
+		m.dropLease(i)
+		m.totals.Probes.Ignored++
+	}
+}
+
+// renew begins the lease of a probe anew.
+func (m *machine) renew(now time.Duration, t ticket) {
+	m.elapse(now)
+	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
+		m.leases[i].start, m.leases[i].end = m.now, later(m.now, m.cfg.ProbeTimeout)
+		m.changed++
+	}
+}
+
+func (m *machine) findLease(id uint32) int {
+	return slices.IndexFunc(m.leases, func(l lease) bool { return l.id == id })
+}
+
+func (m *machine) dropLease(i int) {
+	m.leases = slices.Delete(m.leases, i, i+1)
+	m.changed++
+}
+
+// elapse commits what time alone has changed up to now, each thing as of the
+// instant it fell due: the end of an override, the end of a probe's lease. (An
+// open breaker past its deadline waits for a call; see stateNow.)
+func (m *machine) elapse(now time.Duration) {
+	m.now = max(m.now, now)
+	for {
+		due, i := m.nextDue()
+		switch {
+		case due > m.now || due == forever:
+			return
+		case i < 0:
+			m.endOverride(due, reason{cause: CauseOverrideEnded, note: m.override.note})
+		default:
+			m.dropLease(i)
+			m.probes.Calls++
+			m.probes.Failures++
+			m.probes.Consecutive++
+			m.totals.Probes.Expired++
+			m.probeFailed(due, CauseProbeExpired)
+		}
+	}
+}
+
+// nextDue returns when something falls due next, forever if nothing will, and
+// the lease that ends then; -1: the override does.
+func (m *machine) nextDue() (due time.Duration, lease int) {
+	due, lease = forever, -1
+	if m.override != nil {
+		due = m.override.end
+	}
+	for i := range m.leases {
+		if m.leases[i].end < due {
+			due, lease = m.leases[i].end, i
+		}
+	}
+	return due, lease
+}
+
+// at returns a copy in which all that is due by now has been committed. The
+// copy is to be read only. It shares the window, which time alone does not
+// change while anybody looks at it.
+func (m *machine) at(now time.Duration) machine {
+	c := *m
+	c.leases = slices.Clone(m.leases)
+	c.effects = nil
+	c.totals.Transitions = nil
+	c.elapse(now)
+	return c
+}
+
+// stateNow returns the state as it reads: an open breaker past its deadline
+// reads half-open, which the next call will make it. Nothing is due.
+func (m *machine) stateNow() State {
+	if m.state == Open && m.now >= m.deadline {
+		return HalfOpen
+	}
+	return m.state
+}
+
+// counts returns the counts of the present state; fast as in result.
+func (m *machine) counts(fast uint64) Counts {
+	switch m.state {
+	case Closed:
+		t := m.window.Tally(m.now, m.plain+fast)
+		return Counts{Calls: t.Calls, Failures: t.Failures, Slow: t.Slow, Consecutive: m.run}
+	case HalfOpen:
+		return m.probes
+	default:
+		return Counts{}
+	}
+}
+
+// openTime returns how long the breaker has been open in all. An open period
+// ends with its deadline, whenever the next call comes.
+func (m *machine) openTime() time.Duration {
+	if m.state != Open {
+		return m.totals.Open
+	}
+	return m.totals.Open + min(m.now, m.deadline) - m.since
+}
+
+// plainUntil returns the instant up to which a plain success of this closed
+// period only needs to be counted: the end of the window's bucket, or the
+// beginning of time while there is a run of failures for it to end.
+func (m *machine) plainUntil() time.Duration {
+	if m.run > 0 {
+		return math.MinInt64
+	}
+	return m.window.Until()
+}
+
+// setOverride sets a mode by hand; left is the time until it ends by itself,
+// fast as in result.
+func (m *machine) setOverride(now time.Duration, mode Mode, n Note, left time.Duration, fast uint64) {
+	m.elapse(now)
+	end := later(m.now, left)
+	if end <= m.now { // over before it began
+		m.note(m.now, reason{cause: CauseOverrideEnded, note: n})
+		return
+	}
+	forced := m.mode == ForceOpen
+	m.override = &override{mode, n, end}
+	m.mode = mode
+	r := reason{cause: CauseOverride, counts: m.counts(fast), note: n}
+	if mode == ForceOpen && m.state == Open {
+		m.deadline = forever
+	}
+	if mode == ForceClosed && m.state == Closed {
+		m.window.Clear(m.now, m.plain+fast)
+	}
+	m.follow(forced, m.now, r)
+}
+
+// lift ends an override, if there is one.
+func (m *machine) lift(now time.Duration, n Note) {
+	m.elapse(now)
+	r := reason{cause: CauseLift, note: n}
+	if m.override == nil {
+		m.note(m.now, r)
+		return
+	}
+	m.endOverride(m.now, r)
+}
+
+func (m *machine) endOverride(at time.Duration, r reason) {
+	forced := m.mode == ForceOpen
+	m.override, m.mode = nil, m.cfg.Mode
+	m.follow(forced, at, r)
+}
+
+// follow brings the state in line with a mode that has just been set: the
+// state that the mode demands, half-open after the end of ForceOpen, else the
+// state as it is. It leaves one record.
+func (m *machine) follow(wasForcedOpen bool, at time.Duration, r reason) {
+	to := m.state
+	switch {
+	case m.mode == ForceOpen:
+		to = Open
+	case m.mode == ForceClosed || m.mode == Off:
+		to = Closed
+	case wasForcedOpen:
+		to = HalfOpen
+	}
+	switch {
+	case to == m.state:
+		m.note(at, r)
+	case to == Open:
+		if m.state == Closed {
+			m.forgetGrowth(at)
+		}
+		m.deadline = forever
+		m.enter(Open, at, r)
+	default:
+		m.enter(to, at, r)
+	}
+}
+
+// reset closes the breaker and forgets everything but an override by Shadow,
+// Enforce or Off.
+func (m *machine) reset(now time.Duration, n Note, fast uint64) {
+	m.elapse(now)
+	counts := m.counts(fast)
+	if m.mode == ForceOpen || m.mode == ForceClosed {
+		m.override, m.mode = nil, m.cfg.Mode
+	}
+	m.doublings = -1
+	m.enter(Closed, m.now, reason{cause: CauseReset, counts: counts, note: n})
+}
+
+// reconfigure takes new settings. State, generation, run of failures and the
+// draw of the period stay; limits are judged from the next result on. A
+// deadline or the end of a lease can only come nearer. A window of another
+// shape begins empty.
+func (m *machine) reconfigure(now time.Duration, cfg *Config, fast uint64) {
+	m.elapse(now)
+	old := m.cfg
+	m.cfg = cfg
+	if cfg.Window != old.Window || cfg.Buckets != old.Buckets || cfg.WindowCalls != old.WindowCalls {
+		m.window = newTally(cfg)
+		m.window.Clear(m.now, m.plain+fast)
+	}
+	for i := range m.leases {
+		l := &m.leases[i]
+		l.end = min(l.end, later(l.start, cfg.ProbeTimeout))
+	}
+	if m.state == Open && m.deadline != forever {
+		m.deadline = min(m.deadline, later(m.since, jittered(cfg, m.doublings, m.draw)))
+	}
+	if m.override == nil {
+		m.mode = cfg.Mode
+	}
+	m.follow(false, m.now, reason{cause: CauseReconfigured})
+}
+
+// open begins an open period with a deadline.
+func (m *machine) open(at time.Duration, r reason) {
+	m.draw, m.drawn = m.nextDraw, true
+	m.deadline = later(at, jittered(m.cfg, m.doublings, m.draw))
+	m.enter(Open, at, r)
+}
+
+// enter begins a generation: the only place where the state changes.
+func (m *machine) enter(to State, at time.Duration, r reason) {
+	from := m.state
+	if from == Open {
+		m.totals.Open += min(at, m.deadline) - m.since
+	}
+	m.state, m.since = to, at
+	m.generation++
+	m.run = 0
+	m.leases = m.leases[:0]
+	m.probes, m.passed, m.failed = Counts{}, 0, 0
+	m.write(from, at, r)
+	m.lastErr = nil
+	if to == Closed {
+		m.plain = 0
+		m.window.Clear(m.now, 0) // what is counted outside begins anew too
+	}
+}
+
+// note leaves a record of something that did not change the state.
+func (m *machine) note(at time.Duration, r reason) { m.write(m.state, at, r) }
+
+func (m *machine) write(from State, at time.Duration, r reason) {
+	t := Transition{
+		From: from, To: m.state, Cause: r.cause, Mode: m.mode, Generation: m.generation,
+		Counts: r.counts, Threshold: r.threshold, Note: r.note,
+	}
+	if from == Closed && m.state == Open && m.cfg.WindowCalls == 0 {
+		t.Window = m.cfg.Window
+	}
+	until := forever
+	if m.state == Open {
+		until = m.probesAt()
+	}
+	m.effects = append(m.effects, record{Transition: t, at: at, until: until, err: m.lastErr})
+	m.changed++
+	m.countTransition(from, m.state, r.cause)
+}
+
+// probesAt returns when an open breaker will probe: at its deadline, or at the
+// end of the override that forces it open.
+func (m *machine) probesAt() time.Duration {
+	if m.mode == ForceOpen {
+		return m.override.end
+	}
+	return m.deadline
+}
+
+func (m *machine) countTransition(from, to State, cause Cause) {
+	for i := range m.totals.Transitions {
+		if t := &m.totals.Transitions[i]; t.From == from && t.To == to && t.Cause == cause {
+			t.Count++
+			return
+		}
+	}
+	m.totals.Transitions = append(m.totals.Transitions, TransitionCount{from, to, cause, 1})
+}
+
+// period returns the open period after so many doublings, before jitter. It
+// stops at the maximum by comparing before it multiplies: nothing overflows.
+func period(c *Config, doublings int) time.Duration {
+	d := c.OpenFor
+	for range doublings {
+		if d >= c.OpenForMax/2 {
+			return c.OpenForMax
+		}
+		d *= 2
+	}
+	return min(d, c.OpenForMax)
+}
+
+// jittered returns the open period scaled by 1 ± OpenJitter; draw is in [0, 1).
+func jittered(c *Config, doublings int, draw float64) time.Duration {
+	d := period(c, max(doublings, 0))
+	if c.OpenJitter <= 0 {
+		return d
+	}
+	scaled := float64(d) * (1 + c.OpenJitter*(2*draw-1))
+	if scaled >= math.MaxInt64 {
+		return forever
+	}
+	return time.Duration(scaled)
+}
+
+// later returns t + d, at most forever. d is not negative.
+func later(t, d time.Duration) time.Duration {
+	if t > 0 && d > forever-t {
+		return forever
+	}
+	return t + d
+}

@@ -1,0 +1,52 @@
+package fusebox
+
+import "context"
+
+// Policy is something that stands around a call: a [*Breaker], or one of the
+// policies in the packages beside this one.
+//
+// Do calls fn zero or more times, never concurrently, with ctx or a context
+// derived from it, and fn has returned before Do returns. An error that Do
+// makes up itself because it refuses the call has the methods that [Rejected]
+// looks for.
+type Policy interface {
+	Do(ctx context.Context, fn func(context.Context) error) error
+}
+
+// PolicyFunc is a function as a Policy.
+type PolicyFunc func(ctx context.Context, fn func(context.Context) error) error
+
+// Do calls f.
+func (f PolicyFunc) Do(ctx context.Context, fn func(context.Context) error) error { return f(ctx, fn) }
+
+// Call calls fn under p and returns its result: that of the last call of fn,
+// should p call it more than once. If p does not call it, or its last call
+// panics, the result is zero. It allocates the closure, and nothing more.
+func Call[T any](ctx context.Context, p Policy, fn func(context.Context) (T, error)) (T, error) {
+	var value T
+	err := p.Do(ctx, func(ctx context.Context) (err error) {
+		value, err = fn(ctx)
+		return err
+	})
+	return value, err
+}
+
+// Chain returns the policies as one, each around those after it: the outermost
+// comes first. Chain(retry, breaker, timeout) retries calls that the breaker
+// sees one by one, each under its timeout. The order that serves most services
+// is fallback, bulkhead, retry, breaker, timeout.
+func Chain(outermost Policy, inner ...Policy) Policy {
+	if len(inner) == 0 {
+		return outermost
+	}
+	return &chain{outermost, Chain(inner[0], inner[1:]...)}
+}
+
+type chain struct{ outer, inner Policy }
+
+func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
+	if b, ok := c.outer.(*Breaker); ok {
+		return b.do(ctx, c.inner, fn) // needs no closure
+	}
+	return c.outer.Do(ctx, func(ctx context.Context) error { return c.inner.Do(ctx, fn) })
+}

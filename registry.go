@@ -1,0 +1,264 @@
+package fusebox
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Registry keeps one breaker per key: a host, a tenant, a shard. The zero
+// value works. It is safe for concurrent use once the first method has been
+// called; the fields may not change after that. Looking up a known key takes
+// no lock and writes nothing but, now and then, a mark that it was used.
+//
+// A registry is bounded, holds no goroutine and no timer, and cleans up when
+// breakers are added or listed. To make room, about the least recently used
+// breaker that is closed and not overridden goes. One that is open or
+// half-open is never evicted for room: if all are, the bound is exceeded, and
+// that is counted. A breaker unused for MaxIdle goes unless it is open or
+// overridden. Whoever holds an evicted breaker may go on using it; the next
+// Get of its key makes a new one.
+type Registry struct {
+	// Config returns the settings for a key, which New must accept: Get panics
+	// otherwise. It is called without a lock, perhaps twice for one key.
+	// nil: the zero Config.
+	Config func(key string) Config
+
+	// MaxKeys is how many breakers are kept; 0 stands for 10,000, negative for
+	// no bound.
+	MaxKeys int
+
+	// MaxIdle is how long a breaker is kept unused, give or take a quarter; 0
+	// stands for 1 h, negative for ever.
+	MaxIdle time.Duration
+
+	// Now is the clock for MaxIdle; nil: time.Now.
+	Now func() time.Time
+
+	breakers sync.Map // of string to *place
+
+	// mu is taken before a breaker's own lock, never after.
+	mu       sync.Mutex
+	places   []*place
+	hand     int // where the search for room goes on
+	swept    time.Time
+	watchers []*watcher
+	shared   *Config // settings of all keys where Config is nil
+	stats    RegistryStats
+}
+
+// RegistryStats tells how full a Registry is.
+type RegistryStats struct {
+	Keys     int    `json:"keys"`     // breakers kept
+	Evicted  uint64 `json:"evicted"`  // breakers dropped, for room or for idleness
+	Exceeded uint64 `json:"exceeded"` // breakers added beyond MaxKeys because none could go
+}
+
+// place is where a breaker stands in a registry.
+type place struct {
+	key     string
+	breaker *Breaker
+	used    atomic.Bool // since last looked at
+	last    time.Time   // about when it was used last
+}
+
+const (
+	defaultMaxKeys = 10_000
+	defaultMaxIdle = time.Hour
+)
+
+// Get returns the breaker of key, making it if need be; its name is the key.
+func (r *Registry) Get(key string) *Breaker {
+	if b, ok := r.Lookup(key); ok {
+		return b
+	}
+	b := newBreaker(key, r.config(key))
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.breakers.Load(key); ok { // somebody was faster
+		return p.(*place).breaker
+	}
+	now := r.now()
+	r.sweep(now)
+	r.makeRoom(now)
+	for _, w := range r.watchers {
+		b.watch(w)
+	}
+	p := &place{key: key, breaker: b, last: now}
+	r.places = append(r.places, p)
+	r.breakers.Store(key, p)
+	return b
+}
+
+// config returns the settings for a key.
+func (r *Registry) config(key string) *Config {
+	if r.Config != nil {
+		c := r.Config(key)
+		if err := c.Validate(); err != nil {
+			panic(err)
+		}
+		c = c.withDefaults()
+		return &c
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shared == nil {
+		c := Config{}.withDefaults()
+		r.shared = &c
+	}
+	return r.shared
+}
+
+// Lookup returns the breaker of key if there is one, and makes none: an
+// operator's typing error must not.
+func (r *Registry) Lookup(key string) (*Breaker, bool) {
+	v, ok := r.breakers.Load(key)
+	if !ok {
+		return nil, false
+	}
+	p := v.(*place)
+	if !p.used.Load() {
+		p.used.Store(true)
+	}
+	return p.breaker, true
+}
+
+// All returns the breakers and their keys, in the order of the keys, as of the
+// call of the iterator. It does not count as use.
+func (r *Registry) All() iter.Seq2[string, *Breaker] {
+	return func(yield func(string, *Breaker) bool) {
+		r.mu.Lock()
+		r.sweep(r.now())
+		places := slices.Clone(r.places)
+		r.mu.Unlock()
+		slices.SortFunc(places, func(a, b *place) int { return strings.Compare(a.key, b.key) })
+		for _, p := range places {
+			if !yield(p.key, p.breaker) {
+				return
+			}
+		}
+	}
+}
+
+// Delete forgets the breaker of key, whatever its state, and reports whether
+// there was one.
+func (r *Registry) Delete(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.places, func(p *place) bool { return p.key == key })
+	if i >= 0 {
+		r.remove(i)
+	}
+	return i >= 0
+}
+
+// Observe adds an observer to every breaker, those made earlier and those to
+// come. stop removes it from all of them: no callback begins after stop has
+// returned.
+func (r *Registry) Observe(o Observer) (stop func()) {
+	w := &watcher{Observer: o}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watchers = append(r.watchers, w)
+	for _, p := range r.places {
+		p.breaker.watch(w)
+	}
+	return func() {
+		w.stopped.Store(true) // for those evicted meanwhile and still in use
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.watchers = slices.DeleteFunc(r.watchers, func(x *watcher) bool { return x == w })
+		for _, p := range r.places {
+			p.breaker.unwatch(w)
+		}
+	}
+}
+
+// Stats returns how full the registry is.
+func (r *Registry) Stats() RegistryStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sweep(r.now())
+	s := r.stats
+	s.Keys = len(r.places)
+	return s
+}
+
+func (r *Registry) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// sweep drops idle breakers, every quarter of MaxIdle. Since a look-up leaves
+// only a mark, the time of a use is that of the sweep that finds it.
+func (r *Registry) sweep(now time.Time) {
+	idle := or(r.MaxIdle, defaultMaxIdle)
+	if r.swept.IsZero() {
+		r.swept = now
+	}
+	if idle < 0 || now.Sub(r.swept) < idle/4 {
+		return
+	}
+	r.swept = now
+	for i := 0; i < len(r.places); {
+		p := r.places[i]
+		if p.used.Swap(false) {
+			p.last = now
+		}
+		if now.Sub(p.last) >= idle && p.idle() {
+			r.remove(i)
+			r.stats.Evicted++
+		} else {
+			i++
+		}
+	}
+}
+
+// makeRoom evicts one breaker if the registry is full: the first from the hand
+// on that may go and was not used since the hand last passed.
+func (r *Registry) makeRoom(now time.Time) {
+	limit := or(r.MaxKeys, defaultMaxKeys)
+	if limit < 0 || len(r.places) < limit {
+		return
+	}
+	for range 2 * len(r.places) { // the first round may only clear marks
+		r.hand %= len(r.places)
+		p := r.places[r.hand]
+		if p.used.Swap(false) {
+			p.last = now
+		} else if p.closed() {
+			r.remove(r.hand)
+			r.stats.Evicted++
+			return
+		}
+		r.hand++
+	}
+	r.stats.Exceeded++
+}
+
+// remove removes a place; the last takes its position.
+func (r *Registry) remove(i int) {
+	r.breakers.Delete(r.places[i].key)
+	last := len(r.places) - 1
+	r.places[i] = r.places[last]
+	r.places[last] = nil
+	r.places = r.places[:last]
+}
+
+// closed reports whether the breaker may go for room.
+func (p *place) closed() bool {
+	state, overridden := p.breaker.standing()
+	return state == Closed && !overridden
+}
+
+// idle reports whether the breaker may go when nobody uses it.
+func (p *place) idle() bool {
+	state, overridden := p.breaker.standing()
+	return state != Open && !overridden
+}
