@@ -126,8 +126,8 @@ func (b *Breaker) start(g *gate) time.Duration {
 
 // ask decides about a call that the gate does not simply admit.
 func (b *Breaker) ask(g *gate) (Permit, error) {
-	if g.off && g.until == forever {
-		return Permit{b: b, kind: unjudged}, nil
+	if g.refusal == nil && g.pass != nil && g.until == forever {
+		return Permit{b: b, era: g.pass}, nil // off, and nothing will end it
 	}
 	now := b.elapsed()
 	if g.refusal != nil && now < g.until {
@@ -138,7 +138,13 @@ func (b *Breaker) ask(g *gate) (Permit, error) {
 	g, more := b.publish()
 	b.mu.Unlock()
 
-	p := Permit{b: b, lease: t.lease, kind: t.kind}
+	p := Permit{b: b, era: g.era}
+	switch t.kind {
+	case probe:
+		p.era = &era{ticket: t}
+	case unjudged:
+		p.era = g.pass
+	}
 	if more {
 		// An observer may be slow, or end the goroutine: the time of the call
 		// begins after it, and a probe that nobody will make is given back.
@@ -149,23 +155,20 @@ func (b *Breaker) ask(g *gate) (Permit, error) {
 		p.b = nil
 		return b.refuse(g)
 	}
-	if t.kind == counted {
-		p.era = g.era
-	}
 	p.start = b.start(g)
 	return p.Take(), nil
 }
 
 // refuse rejects a call, or admits it as one that would have been rejected.
 func (b *Breaker) refuse(g *gate) (Permit, error) {
-	if g.shadow {
-		return Permit{b: b, start: b.start(g), kind: shadowed}, nil
+	if g.pass != nil {
+		return Permit{b: b, era: g.pass, start: b.start(g)}, nil
 	}
 	reason := 0
 	if g.probing {
 		reason = 1
 	}
-	b.rejected[reason].mustAdd()
+	b.rejected[reason].inc()
 	if g.watch != nil {
 		for _, w := range g.watch.rejected {
 			b.tellRejected(w, g.refusal)
@@ -181,7 +184,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 		r.outcome = Failure
 	}
 	if t.kind == shadowed {
-		b.would[min(r.outcome, Outcome(len(b.would)-1))].mustAdd()
+		b.would[min(r.outcome, Outcome(len(b.would)-1))].inc()
 		b.finished(g, t, r, d, true)
 		return true
 	}

@@ -14,7 +14,7 @@ import (
 // is told so.
 type counter struct {
 	cell      atomic.Uint64
-	contended atomic.Uint32 // failed exchanges since calm
+	contended atomic.Uint32 // crowded additions since calm
 	stripes   atomic.Pointer[[]stripe]
 }
 
@@ -25,39 +25,35 @@ type stripe struct {
 
 const (
 	sealed   = 1 << 63
-	patience = 8 // contended additions before the cell is striped
+	patience = 8 // crowded additions before the cell is striped
 )
 
-// add adds one and reports whether it counted. It did not if the counter is
-// sealed, or if it is contended and wants stripes: see grow.
-func (c *counter) add() bool {
+// add adds one and reports whether that came before the seal. seen is what
+// cell held a little earlier: if it has grown since, others add at the same time.
+func (c *counter) add(seen uint64) bool {
 	if s := c.stripes.Load(); s != nil {
-		return (*s)[here()&uint32(len(*s)-1)].Add(1)&sealed == 0
+		return (*s)[here()&uint32(len(*s)-1)].Add(1) < sealed
 	}
-	n := c.cell.Load()
-	if n&sealed != 0 {
-		return false
+	n := c.cell.Add(1)
+	if n != seen+1 {
+		c.contended.Add(1)
 	}
-	if c.cell.CompareAndSwap(n, n+1) {
-		return true
-	}
-	return c.contended.Add(1) < patience && c.cell.Add(1)&sealed == 0
+	return n < sealed
 }
 
-// mustAdd is add for a counter that is never sealed.
-func (c *counter) mustAdd() {
-	for !c.add() {
-		c.grow()
-	}
-}
-
-// grow stripes a contended cell. A counter that is sealed by one goroutine may
-// not be grown by another at the same time.
+// grow stripes the cell if it is crowded. It must not run at the same time as
+// seal.
 func (c *counter) grow() {
 	if c.contended.Load() >= patience && c.stripes.Load() == nil {
 		s := make([]stripe, stripes(runtime.GOMAXPROCS(0)))
 		c.stripes.CompareAndSwap(nil, &s)
 	}
+}
+
+// inc is add for a counter that is never sealed; it grows by itself.
+func (c *counter) inc() {
+	c.add(c.cell.Load())
+	c.grow()
 }
 
 // stripes returns how many serve n cores: a power of two, and enough of them

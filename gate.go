@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"context"
 	"math"
 	"sync/atomic"
 	"time"
@@ -17,24 +18,47 @@ type gate struct {
 	// machine, which is to be asked from until on in any case.
 	refusal *OpenError
 	until   time.Duration
-	shadow  bool // admit what would be refused
-	off     bool // admit every call before until, count nothing
+	// pass is what a call is given that the mode alone admits: instead of a
+	// refusal in Shadow; every call before until in Off; else nil.
+	pass    *era
 	probing bool // refusal is for want of a probe
 
 	timed     bool          // the start of a call must be known
 	slowAfter time.Duration // forever: no call is slow
 	watch     *watchers     // nil unless somebody watches calls
+	classify  func(context.Context, error) Outcome
 }
 
-// era is the lock-free part of one closed generation. A late result lands in
-// an era nobody reads.
+// era is what a permit was issued for. For a closed generation, which all its
+// permits share, it has the lock-free part of the counting: a late result
+// lands in an era nobody reads. Others are a ticket only.
 type era struct {
-	generation uint64
-	successes  counter
+	ticket
+	successes counter
 	// until is the instant up to which a plain success is only counted here;
 	// the beginning of time where all must take the lock. It is set to that
 	// before successes is sealed, so that once one call was late all are.
 	until atomic.Int64
+}
+
+// count counts a plain success and reports whether it came before the seal.
+// seen is as in counter.add.
+func (e *era) count(seen uint64) bool {
+	c := &e.successes
+	if c.stripes.Load() == nil {
+		n := c.cell.Add(1)
+		return n == seen+1 && n < sealed || e.crowded(n)
+	}
+	return c.add(seen)
+}
+
+// crowded notes that others count at the same time. Where that is the rule, it
+// sends the next to finish to the lock, under which the counter grows.
+func (e *era) crowded(n uint64) bool {
+	if e.successes.contended.Add(1) >= patience {
+		e.until.Store(math.MinInt64)
+	}
+	return n < sealed
 }
 
 // publish brings what the lock-free paths see in line with the machine, after
@@ -48,7 +72,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 		b.era = nil
 	}
 	if m.state == Closed && b.era == nil {
-		b.era = &era{generation: m.generation}
+		b.era = &era{ticket: ticket{kind: counted, generation: m.generation}}
 	}
 	if b.era != nil {
 		if until := int64(m.plainUntil()); until != b.era.until.Load() {
@@ -67,7 +91,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 
 func (b *Breaker) newGate() *gate {
 	m := &b.machine
-	g := &gate{slowAfter: m.cfg.SlowAfter, shadow: m.mode == Shadow, off: m.mode == Off}
+	g := &gate{slowAfter: m.cfg.SlowAfter, classify: m.cfg.Classify}
 	if g.slowAfter <= 0 {
 		g.slowAfter = forever
 	}
@@ -75,12 +99,18 @@ func (b *Breaker) newGate() *gate {
 		g.watch = w
 	}
 	g.timed = g.slowAfter != forever || g.watch != nil && len(g.watch.finished) > 0
-	if g.shadow && b.would == nil {
-		b.would = new([3]counter)
-	}
 	g.until, _ = m.nextDue()
+	switch m.mode {
+	case Off:
+		g.pass = &era{ticket: ticket{kind: unjudged}}
+		return g
+	case Shadow:
+		g.pass = &era{ticket: ticket{kind: shadowed}}
+		if b.would == nil {
+			b.would = new([3]counter)
+		}
+	}
 	switch {
-	case g.off:
 	case m.state == Closed:
 		g.era = b.era
 	case m.state == Open:

@@ -30,10 +30,8 @@ import (
 type Permit struct {
 	_     noCopy
 	b     *Breaker // nil: finished
-	era   *era     // kind counted
+	era   *era     // what it was issued for
 	start time.Duration
-	lease uint32 // kind probe
-	kind  kind
 }
 
 // noCopy makes go vet report copies.
@@ -51,31 +49,47 @@ const unknown = time.Duration(math.MaxInt64)
 // whether the result was accepted: false if it is late or the permit was
 // finished before. An ignored outcome is accepted.
 func (p *Permit) Finish(ctx context.Context, err error) bool {
-	b := p.b
-	if b == nil {
+	if p.b == nil {
 		return false
 	}
-	classify := b.settings.Load().Classify
+	classify := p.b.gate.Load().classify
 	if err == nil && classify == nil {
-		return p.success()
+		return p.Record(Success)
 	}
 	if classify == nil {
 		classify = DefaultClassify
 	}
 	outcome := classify(ctx, err)
-	if p.b == nil { // the classifier finished it
-		return false
-	}
 	return p.end(outcome, measured, err, outcome == Ignored && err != nil && gaveUp(ctx, err))
 }
 
 // Record records an outcome the caller has decided on. It reports whether it
 // was accepted, as Finish does. An unknown Outcome is a Failure.
+//
+// A plain success of the closed state, which nearly every call is, takes no
+// lock: if nobody watches calls, this one is not slow, and the window's bucket
+// has not ended, it is only counted.
 func (p *Permit) Record(o Outcome) bool {
-	if o == Success {
-		return p.success()
+	b, e := p.b, p.era
+	if b == nil || o != Success {
+		return p.end(o, measured, nil, false)
 	}
-	return p.end(o, measured, nil, false)
+	g := b.gate.Load()
+	if g.era != e || g.watch != nil {
+		return p.end(o, measured, nil, false)
+	}
+	seen := e.successes.cell.Load()
+	var now time.Duration
+	if b.clock == nil { // b.elapsed, by hand: it is not inlined
+		now = time.Since(b.base)
+	} else {
+		now = b.clock().Sub(b.base)
+	}
+	if now-p.start >= g.slowAfter || int64(now) >= e.until.Load() || !e.count(seen) {
+		return p.end(o, measured, nil, false)
+	}
+	p.b = nil
+	return true
 }
 
 // RecordAfter is Record for a call whose duration d the caller has measured:
@@ -87,73 +101,47 @@ func (p *Permit) RecordAfter(o Outcome, d time.Duration) bool {
 // measured stands for a duration that the breaker measures.
 const measured = time.Duration(-1)
 
-// success records a plain success: in the closed state without the lock, if
-// there is nothing else to do than to count it.
-func (p *Permit) success() bool {
+// end finishes the permit. Nothing the caller has given is called before it is
+// finished, but the clock.
+func (p *Permit) end(o Outcome, d time.Duration, err error, gaveUp bool) bool {
 	b := p.b
 	if b == nil {
 		return false
 	}
-	g := b.gate.Load()
-	if e := p.era; e == nil || g.era != e || g.watch != nil {
-		return p.end(Success, measured, nil, false)
+	if p.era.kind == unjudged {
+		p.b = nil
+		return true
 	}
 	now := b.elapsed()
-	if now-p.start < g.slowAfter && int64(now) < p.era.until.Load() && p.era.successes.add() {
-		p.b = nil
-		return true
-	}
-	return p.endAt(now, Success, measured, nil, false)
-}
-
-func (p *Permit) end(o Outcome, d time.Duration, err error, gaveUp bool) bool {
-	if p.b == nil {
-		return false
-	}
-	if p.kind == unjudged {
-		p.b = nil
-		return true
-	}
-	return p.endAt(p.b.elapsed(), o, d, err, gaveUp)
-}
-
-// endAt finishes the permit as of now. From here on nothing the caller has
-// given is called before the permit is finished.
-func (p *Permit) endAt(now time.Duration, o Outcome, d time.Duration, err error, gaveUp bool) bool {
-	b := p.b
-	t := p.ticket()
 	if d == measured {
-		d = max(now-p.start, 0)
-		if p.start == unknown {
-			d = 0
+		d = 0
+		if p.start != unknown {
+			d = max(now-p.start, 0)
 		}
 	}
 	p.b = nil
-	return b.finish(now, t, result{outcome: o, err: err}, d, gaveUp)
-}
-
-func (p *Permit) ticket() ticket {
-	t := ticket{kind: p.kind, lease: p.lease}
-	if p.era != nil {
-		t.generation = p.era.generation
-	}
-	return t
+	return b.finish(now, p.era.ticket, result{outcome: o, err: err}, d, gaveUp)
 }
 
 // Cancel gives the permit back because no call was made. It counts nowhere.
 func (p *Permit) Cancel() {
-	if b := p.b; b != nil {
-		p.b = nil
-		if t := p.ticket(); t.kind == probe {
-			b.event(func(m *machine, now time.Duration) { m.cancel(now, t) })
-		}
+	b := p.b
+	if b == nil {
+		return
+	}
+	p.b = nil
+	if t := p.era.ticket; t.kind == probe {
+		b.event(func(m *machine, now time.Duration) { m.cancel(now, t) })
 	}
 }
 
 // Renew begins the lease of a probe anew, for a call that shows signs of life:
 // a stream at each message. For other permits it does nothing.
 func (p *Permit) Renew() {
-	if t := p.ticket(); p.b != nil && t.kind == probe {
+	if p.b == nil {
+		return
+	}
+	if t := p.era.ticket; t.kind == probe {
 		p.b.event(func(m *machine, now time.Duration) { m.renew(now, t) })
 	}
 }
@@ -162,7 +150,7 @@ func (p *Permit) Renew() {
 func (p *Permit) Take() Permit {
 	b := p.b
 	p.b = nil
-	return Permit{b: b, era: p.era, start: p.start, lease: p.lease, kind: p.kind}
+	return Permit{b: b, era: p.era, start: p.start}
 }
 
 // abandon finishes a permit whose call did not return: it panicked, or ended
