@@ -98,7 +98,11 @@ func (b *Breaker) do(ctx context.Context, next Policy, fn func(context.Context) 
 	} else {
 		err = next.Do(ctx, fn)
 	}
-	permit.Finish(ctx, err)
+	if err == nil && b.gate.Load().classify == nil {
+		permit.Record(Success)
+	} else {
+		permit.Finish(ctx, err)
+	}
 	return err
 }
 
@@ -112,6 +116,13 @@ func (b *Breaker) Allow(ctx context.Context) (Permit, error) {
 	g := b.gate.Load()
 	if g.era != nil {
 		return Permit{b: b, era: g.era, start: b.start(g)}, nil
+	}
+	if g.plain != nil {
+		seen := g.plain.cell.Load()
+		if b.elapsed() < g.until {
+			g.plain.add(seen)
+			return Permit{}, g.refusal
+		}
 	}
 	return b.ask(g)
 }
@@ -164,11 +175,7 @@ func (b *Breaker) refuse(g *gate) (Permit, error) {
 	if g.pass != nil {
 		return Permit{b: b, era: g.pass, start: b.start(g)}, nil
 	}
-	reason := 0
-	if g.probing {
-		reason = 1
-	}
-	b.rejected[reason].inc()
+	g.rejected.add(g.rejected.cell.Load())
 	if g.watch != nil {
 		for _, w := range g.watch.rejected {
 			b.tellRejected(w, g.refusal)
@@ -179,12 +186,16 @@ func (b *Breaker) refuse(g *gate) (Permit, error) {
 
 // finish takes a result that success did not take.
 func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration, gaveUp bool) bool {
+	if r.outcome > Ignored {
+		r.outcome = Failure
+	}
 	g := b.gate.Load()
 	if r.slow = d >= g.slowAfter; r.slow && gaveUp {
 		r.outcome = Failure
 	}
 	if t.kind == shadowed {
-		b.would[min(r.outcome, Outcome(len(b.would)-1))].inc()
+		c := &b.would[r.outcome]
+		c.add(c.cell.Load())
 		b.finished(g, t, r, d, true)
 		return true
 	}

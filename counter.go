@@ -28,18 +28,27 @@ const (
 	patience = 8 // crowded additions before the cell is striped
 )
 
-// add adds one and reports whether that came before the seal. seen is what
-// cell held a little earlier: if it has grown since, others add at the same time.
-func (c *counter) add(seen uint64) bool {
-	if s := c.stripes.Load(); s != nil {
-		return (*s)[here()&uint32(len(*s)-1)].Add(1) < sealed
+// add adds one to a counter that is never sealed. seen is what cell held a
+// little earlier: if it has grown since, others add at the same time, and if
+// that is the rule the counter grows.
+func (c *counter) add(seen uint64) {
+	if c.stripes.Load() != nil {
+		c.addStriped()
+	} else if c.cell.Add(1) != seen+1 && c.crowded() {
+		c.grow()
 	}
-	n := c.cell.Add(1)
-	if n != seen+1 {
-		c.contended.Add(1)
-	}
-	return n < sealed
 }
+
+// addStriped adds one to a striped counter and reports whether that came
+// before the seal.
+func (c *counter) addStriped() bool {
+	s := *c.stripes.Load()
+	return s[here()&uint32(len(s)-1)].Add(1) < sealed
+}
+
+// crowded notes that an addition met another, and reports whether that has
+// become the rule.
+func (c *counter) crowded() bool { return c.contended.Add(1) >= patience }
 
 // grow stripes the cell if it is crowded. It must not run at the same time as
 // seal.
@@ -48,12 +57,6 @@ func (c *counter) grow() {
 		s := make([]stripe, stripes(runtime.GOMAXPROCS(0)))
 		c.stripes.CompareAndSwap(nil, &s)
 	}
-}
-
-// inc is add for a counter that is never sealed; it grows by itself.
-func (c *counter) inc() {
-	c.add(c.cell.Load())
-	c.grow()
 }
 
 // stripes returns how many serve n cores: a power of two, and enough of them

@@ -20,8 +20,9 @@ type gate struct {
 	until   time.Duration
 	// pass is what a call is given that the mode alone admits: instead of a
 	// refusal in Shadow; every call before until in Off; else nil.
-	pass    *era
-	probing bool // refusal is for want of a probe
+	pass     *era
+	rejected *counter // counts the refusals
+	plain    *counter // rejected, if counting is all there is to do
 
 	timed     bool          // the start of a call must be known
 	slowAfter time.Duration // forever: no call is slow
@@ -41,21 +42,16 @@ type era struct {
 	until atomic.Int64
 }
 
-// count counts a plain success and reports whether it came before the seal.
-// seen is as in counter.add.
+// count counts a plain success and reports whether that came before the seal.
+// seen is as in counter.add. Where others count at the same time, and that is
+// the rule, it sends the next to finish to the lock, under which the counter grows.
 func (e *era) count(seen uint64) bool {
 	c := &e.successes
-	if c.stripes.Load() == nil {
-		n := c.cell.Add(1)
-		return n == seen+1 && n < sealed || e.crowded(n)
+	if c.stripes.Load() != nil {
+		return c.addStriped()
 	}
-	return c.add(seen)
-}
-
-// crowded notes that others count at the same time. Where that is the rule, it
-// sends the next to finish to the lock, under which the counter grows.
-func (e *era) crowded(n uint64) bool {
-	if e.successes.contended.Add(1) >= patience {
+	n := c.cell.Add(1)
+	if n != seen+1 && c.crowded() {
 		e.until.Store(math.MinInt64)
 	}
 	return n < sealed
@@ -116,9 +112,13 @@ func (b *Breaker) newGate() *gate {
 	case m.state == Open:
 		g.until = min(g.until, m.probesAt())
 		g.refusal = b.openError(m.probesAt())
+		g.rejected = &b.rejected[0]
 	case !m.probeFree():
 		g.refusal = b.openError(forever)
-		g.probing = true
+		g.rejected = &b.rejected[1]
+	}
+	if g.pass == nil && g.watch == nil {
+		g.plain = g.rejected
 	}
 	return g
 }

@@ -226,7 +226,7 @@ func (m *machine) count(r result) (failure bool) {
 		m.totals.Successes++
 		return false
 	}
-	m.totals.Failures++
+	m.totals.Failures++ // an unknown outcome too
 	if r.err != nil {
 		m.lastErr = r.err
 	}

@@ -59,11 +59,17 @@ func DefaultClassify(ctx context.Context, err error) Outcome {
 	switch {
 	case err == nil:
 		return Success
-	case blameless(err), errors.Is(ctx.Err(), context.Canceled):
+	case blameless(err), cancelled(ctx):
 		return Ignored
 	default:
 		return Failure
 	}
+}
+
+// cancelled reports whether ctx was cancelled, and not by its deadline.
+func cancelled(ctx context.Context) bool {
+	err := ctx.Err()
+	return err != nil && errors.Is(err, context.Canceled)
 }
 
 // Ignore marks err as not the dependency's fault: [DefaultClassify] ignores
@@ -84,8 +90,7 @@ func (e *ignoredError) Unwrap() error { return e.err }
 // blameless reports whether err says of itself that the dependency is not to
 // blame, whatever the context says.
 func blameless(err error) bool {
-	var marked *ignoredError
-	if errors.As(err, &marked) {
+	if find(err, func(e error) bool { _, marked := e.(*ignoredError); return marked }) != nil { //nolint:errorlint // find walks the tree
 		return true
 	}
 	_, rejected := Rejected(err)
@@ -95,7 +100,7 @@ func blameless(err error) bool {
 // gaveUp reports whether a call ended, as far as can be known, because its
 // caller went away, and not for a reason that err gives.
 func gaveUp(ctx context.Context, err error) bool {
-	return errors.Is(ctx.Err(), context.Canceled) && !blameless(err)
+	return cancelled(ctx) && !blameless(err)
 }
 
 // Rejected reports whether err is a refusal: by a breaker, or by any policy
@@ -109,7 +114,7 @@ func gaveUp(ctx context.Context, err error) bool {
 // method decides: an error that sums up five real failures and a refusal can
 // say that it is not one. RetryAfter may be absent. A negative one is 0.
 func Rejected(err error) (retryAfter time.Duration, ok bool) {
-	r := findRejecter(err)
+	r, _ := find(err, func(e error) bool { _, is := e.(rejecter); return is }).(rejecter) //nolint:errorlint // find walks the tree
 	if r == nil || !r.Rejected() {
 		return 0, false
 	}
@@ -121,20 +126,17 @@ func Rejected(err error) (retryAfter time.Duration, ok bool) {
 
 type rejecter interface{ Rejected() bool }
 
-// findRejecter is errors.As without its look at As methods, so that it
-// allocates nothing: a breaker in a chain asks on every failure.
-func findRejecter(err error) rejecter {
-	for err != nil {
-		if r, ok := err.(rejecter); ok { //nolint:errorlint // this walks the tree itself
-			return r
-		}
-		switch x := err.(type) { //nolint:errorlint // this walks the tree itself
+// find returns the first error of the tree, outermost first, of which is is
+// true. Unlike errors.As it allocates nothing: a breaker asks at every failure.
+func find(err error, is func(error) bool) error {
+	for err != nil && !is(err) {
+		switch x := err.(type) { //nolint:errorlint // this is what walks the tree
 		case interface{ Unwrap() error }:
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, e := range x.Unwrap() {
-				if r := findRejecter(e); r != nil {
-					return r
+				if found := find(e, is); found != nil {
+					return found
 				}
 			}
 			return nil
@@ -142,5 +144,5 @@ func findRejecter(err error) rejecter {
 			return nil
 		}
 	}
-	return nil
+	return err
 }
