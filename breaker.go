@@ -3,7 +3,7 @@ package fusebox
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,25 +20,28 @@ type Breaker struct {
 	name  string
 	base  time.Time        // time 0 of the machine
 	clock func() time.Time // Config.Now
-	rand  func() float64   // Config.Rand
 
-	gate     atomic.Pointer[gate]
-	settings atomic.Pointer[Config]
-	rejected [2]counter  // open, probing
-	would    *[3]counter // by Outcome; nil until shadow mode is first in effect
+	gate            atomic.Pointer[gate]
+	rejected        counter     // while open
+	rejectedProbing *counter    // nil until there are some
+	would           *[3]counter // by Outcome; nil until shadow mode is first in effect
 
 	// mu guards what follows. Nothing under it blocks or calls out.
-	mu         sync.Mutex
-	delivering bool
-	machine    machine
-	era        *era   // of the present closed generation, else nil
-	published  uint64 // machine.changed as of the gate
-	watchers   *watchers
-	refusal    *OpenError
-	opening    Transition // the last that began a generation
-	pending    []*entry   // records not yet delivered, oldest first
+	mu       sync.Mutex
+	panics   uint32
+	machine  machine
+	era      *era // of the present closed generation, else nil
+	watchers *watchers
+	journal  *journal // nil until there is a first record
+}
+
+// journal is a breaker's records, and what refers to them.
+type journal struct {
 	history    []*entry   // the last records, oldest first
-	panics     uint64
+	pending    []*entry   // records not yet delivered, oldest first
+	delivering bool       // somebody is at it
+	opening    *entry     // the last that began a generation, or a force-open
+	refusal    *OpenError // the last given out
 }
 
 // New returns a closed breaker. The name stands in its records, errors and
@@ -55,13 +58,9 @@ func New(name string, c Config) *Breaker {
 // newBreaker makes a breaker of settings that are complete and valid, and may
 // be shared.
 func newBreaker(name string, c *Config) *Breaker {
-	b := &Breaker{name: name, clock: c.Now, rand: c.Rand, watchers: noWatchers}
-	if b.rand == nil {
-		b.rand = rand.Float64
-	}
+	b := &Breaker{name: name, clock: c.Now, watchers: noWatchers}
 	b.base = b.wall()
-	b.settings.Store(c)
-	b.machine = newMachine(c, draw(b.rand))
+	b.machine = newMachine(c, draw(c.Rand))
 	for _, o := range c.Observers {
 		b.watchers = b.watchers.with(&watcher{Observer: o})
 	}
@@ -74,7 +73,13 @@ func (b *Breaker) Name() string { return b.name }
 
 // Config returns the settings in effect, defaults filled in. A rule that is
 // off reads -1.
-func (b *Breaker) Config() Config { return *b.settings.Load() }
+func (b *Breaker) Config() Config { return *b.config() }
+
+func (b *Breaker) config() *Config {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.cfg
+}
 
 // Do calls fn if the breaker admits the call and returns its error unchanged;
 // otherwise fn is not called and the error is an [*OpenError]. If ctx is done
@@ -290,7 +295,10 @@ func (b *Breaker) Snapshot() Snapshot {
 	m, fast := b.machine.at(now), b.fast()
 	s := Snapshot{
 		Name: b.name, State: m.stateNow(), Mode: m.mode, Generation: m.generation,
-		Counts: m.counts(fast), Outstanding: len(m.leases), Totals: m.totals,
+		Counts: m.counts(fast), Totals: b.totals(&m, fast),
+	}
+	if m.trial != nil {
+		s.Outstanding = len(m.trial.leases)
 	}
 	if s.State == Open {
 		s.Until = b.wallAt(m.probesAt())
@@ -301,19 +309,30 @@ func (b *Breaker) Snapshot() Snapshot {
 	if o := m.override; o != nil {
 		s.Override, s.Note = true, o.note
 	}
-	if n := len(b.history); n > 0 {
-		s.Last = b.history[n-1].read()
+	if j := b.journal; j != nil {
+		s.Last = j.history[len(j.history)-1].read()
 	}
-	t := &s.Totals
-	t.Successes += fast
-	t.RejectedOpen, t.RejectedProbing = b.rejected[0].sum(), b.rejected[1].sum()
+	return s
+}
+
+// totals returns the totals of m, a copy of the machine as of now.
+func (b *Breaker) totals(m *machine, fast uint64) Totals {
+	t := Totals{
+		Successes: m.totals.successes + fast, Failures: m.totals.failures, Ignored: m.totals.ignored,
+		Late: m.totals.late, Slow: m.totals.slow,
+		RejectedOpen: b.rejected.sum(), Open: m.openTime(), Panics: uint64(b.panics),
+	}
+	if c := b.rejectedProbing; c != nil {
+		t.RejectedProbing = c.sum()
+	}
 	if w := b.would; w != nil {
 		t.WouldReject = WouldReject{w[Success].sum(), w[Failure].sum(), w[Ignored].sum()}
 	}
-	t.Open = m.openTime()
-	t.Panics = b.panics
-	t.Transitions = append([]TransitionCount(nil), b.machine.totals.Transitions...)
-	return s
+	if s := m.story; s != nil {
+		t.Probes = s.probes
+		t.Transitions = slices.Clone(b.machine.story.transitions)
+	}
+	return t
 }
 
 // Override sets the mode by hand, in place of the Config's, until n.Until or
@@ -358,7 +377,6 @@ func (b *Breaker) Reconfigure(c Config) error {
 	b.event(func(m *machine, now time.Duration) {
 		d.Now, d.Rand, d.Observers = m.cfg.Now, m.cfg.Rand, m.cfg.Observers
 		m.reconfigure(now, &d, b.fast())
-		b.settings.Store(&d)
 	})
 	return nil
 }

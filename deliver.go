@@ -70,7 +70,7 @@ func (b *Breaker) setWatchers(change func(*watchers) *watchers) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.watchers = change(b.watchers)
-	b.machine.changed++
+	b.machine.changed = true
 	b.publish()
 }
 
@@ -126,7 +126,10 @@ const maxHistory = 16
 // History returns the last 16 records, oldest first.
 func (b *Breaker) History() []Transition {
 	b.mu.Lock()
-	entries := slices.Clone(b.history)
+	var entries []*entry
+	if b.journal != nil {
+		entries = slices.Clone(b.journal.history)
+	}
 	b.mu.Unlock()
 	records := make([]Transition, len(entries))
 	for i, e := range entries {
@@ -136,9 +139,12 @@ func (b *Breaker) History() []Transition {
 }
 
 // stamp turns the machine's effects into records. b.mu is held.
-func (b *Breaker) stamp() {
-	m := &b.machine
-	for _, r := range m.effects {
+func (b *Breaker) stamp(s *story) {
+	if b.journal == nil {
+		b.journal = &journal{}
+	}
+	j := b.journal
+	for _, r := range s.effects {
 		e := &entry{Transition: r.Transition}
 		e.Name, e.At = b.name, b.wallAt(r.at)
 		if r.until != forever {
@@ -148,30 +154,29 @@ func (b *Breaker) stamp() {
 			e.last.Store(&lastError{err: r.err})
 		}
 		if e.From != e.To || e.Mode == ForceOpen {
-			b.opening = e.Transition
+			j.opening = e
 		}
-		if len(b.history) == maxHistory {
-			b.history = append(b.history[:0], b.history[1:]...)
+		if len(j.history) == maxHistory {
+			j.history = slices.Delete(j.history, 0, 1)
 		}
-		b.history = append(b.history, e)
-		b.pending = append(b.pending, e)
+		j.history = append(j.history, e)
+		j.pending = append(j.pending, e)
 	}
-	clear(m.effects)
-	m.effects = m.effects[:0]
+	s.effects = nil
 }
 
 // settle does what an event has left to be done without the lock: it draws the
 // jitter of the next open period and delivers the records.
 func (b *Breaker) settle() {
 	b.mu.Lock()
-	drawn := b.machine.drawn
+	drawn, random := b.machine.drawn, b.machine.cfg.Rand
 	b.machine.drawn = false
 	b.mu.Unlock()
 	if drawn {
 		next := 0.5
 		func() {
 			defer b.survive()
-			next = draw(b.rand)
+			next = draw(random)
 		}()
 		b.mu.Lock()
 		b.machine.nextDraw = next
@@ -180,10 +185,12 @@ func (b *Breaker) settle() {
 	b.deliver()
 }
 
-// draw returns a number in [0, 1) drawn by rand, or in its place.
+// draw returns a number in [0, 1): random's, if there is one and it keeps to that.
 func draw(random func() float64) float64 {
-	if d := random(); d >= 0 && d < 1 {
-		return d
+	if random != nil {
+		if d := random(); d >= 0 && d < 1 {
+			return d
+		}
 	}
 	return rand.Float64()
 }
@@ -192,10 +199,13 @@ func draw(random func() float64) float64 {
 // at it, or this one is, further up its stack: that one will come to them.
 func (b *Breaker) deliver() {
 	b.mu.Lock()
-	busy := b.delivering
-	b.delivering = true
+	j := b.journal
+	begin := j != nil && !j.delivering
+	if begin {
+		j.delivering = true
+	}
 	b.mu.Unlock()
-	if !busy {
+	if begin {
 		(&delivery{b: b}).run()
 	}
 }
@@ -231,15 +241,15 @@ func (d *delivery) next() bool {
 	}
 	b := d.b
 	b.mu.Lock()
-	if len(b.pending) == 0 {
-		b.pending = nil
-		b.delivering = false
+	j := b.journal
+	if len(j.pending) == 0 {
+		j.pending = nil
+		j.delivering = false
 		b.mu.Unlock()
 		return false
 	}
-	e := b.pending[0]
-	b.pending[0] = nil
-	b.pending = b.pending[1:]
+	e := j.pending[0]
+	j.pending = j.pending[1:]
 	d.left = b.watchers.transition
 	b.mu.Unlock()
 	d.record = e.read()

@@ -21,19 +21,19 @@ var (
 // dependency. It is safe for concurrent use.
 type OpenError struct {
 	breaker  *Breaker
-	last     Transition // what opened it, or began the half-open period
+	opening  *entry // what opened it, or began the half-open period
 	opened   time.Duration
 	deadline time.Duration // forever: unknown
 }
 
 // Name returns the name of the breaker.
-func (e *OpenError) Name() string { return e.last.Name }
+func (e *OpenError) Name() string { return e.opening.Name }
 
 // State returns Open or HalfOpen: the breaker's state when it rejected.
-func (e *OpenError) State() State { return e.last.To }
+func (e *OpenError) State() State { return e.opening.To }
 
 // Cause returns why the breaker entered that state.
-func (e *OpenError) Cause() Cause { return e.last.Cause }
+func (e *OpenError) Cause() Cause { return e.opening.Cause }
 
 // RetryAfter returns how long to wait until the breaker probes, by the
 // breaker's clock at the time of asking. It is never negative, and 0 where
@@ -51,16 +51,16 @@ func (e *OpenError) Rejected() bool { return true }
 // Is reports whether target is ErrOpen or, for a rejection in half-open,
 // ErrProbing.
 func (e *OpenError) Is(target error) bool {
-	return target == ErrOpen || target == ErrProbing && e.last.To == HalfOpen
+	return target == ErrOpen || target == ErrProbing && e.opening.To == HalfOpen
 }
 
 // Error says which breaker, why it is open, in numbers, and when it probes.
 func (e *OpenError) Error() string {
-	text := fmt.Sprintf("fusebox: %q is %v", e.last.Name, e.last.To)
-	if e.last.To == HalfOpen {
+	text := fmt.Sprintf("fusebox: %q is %v", e.opening.Name, e.opening.To)
+	if e.opening.To == HalfOpen {
 		return text + " and its probes are out"
 	}
-	text += " (" + e.last.Why() + ")"
+	text += " (" + e.opening.Why() + ")"
 	if wait := e.RetryAfter(); wait > 0 {
 		text += ", retry in " + round(wait).String()
 	}

@@ -64,7 +64,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 	m := &b.machine
 	if e := b.era; e != nil && (m.state != Closed || e.generation != m.generation) {
 		e.until.Store(math.MinInt64)
-		m.totals.Successes += e.successes.seal()
+		m.totals.successes += e.successes.seal()
 		b.era = nil
 	}
 	if m.state == Closed && b.era == nil {
@@ -75,14 +75,14 @@ func (b *Breaker) publish() (g *gate, more bool) {
 			b.era.until.Store(until)
 		}
 	}
-	if len(m.effects) > 0 {
-		b.stamp()
+	if m.story != nil && len(m.story.effects) > 0 {
+		b.stamp(m.story)
 	}
-	if m.changed != b.published {
-		b.published = m.changed
+	if m.changed {
+		m.changed = false
 		b.gate.Store(b.newGate())
 	}
-	return b.gate.Load(), m.drawn || len(b.pending) > 0
+	return b.gate.Load(), m.drawn || b.journal != nil && len(b.journal.pending) > 0
 }
 
 func (b *Breaker) newGate() *gate {
@@ -112,10 +112,13 @@ func (b *Breaker) newGate() *gate {
 	case m.state == Open:
 		g.until = min(g.until, m.probesAt())
 		g.refusal = b.openError(m.probesAt())
-		g.rejected = &b.rejected[0]
+		g.rejected = &b.rejected
 	case !m.probeFree():
 		g.refusal = b.openError(forever)
-		g.rejected = &b.rejected[1]
+		if b.rejectedProbing == nil {
+			b.rejectedProbing = new(counter)
+		}
+		g.rejected = b.rejectedProbing
 	}
 	if g.pass == nil && g.watch == nil {
 		g.plain = g.rejected
@@ -126,9 +129,9 @@ func (b *Breaker) newGate() *gate {
 // openError returns the rejection of the present generation, the one already
 // given out where it still holds.
 func (b *Breaker) openError(deadline time.Duration) *OpenError {
-	if e := b.refusal; e != nil && e.last == b.opening && e.deadline == deadline {
-		return e
+	j := b.journal
+	if e := j.refusal; e == nil || e.opening != j.opening || e.deadline != deadline {
+		j.refusal = &OpenError{breaker: b, opening: j.opening, opened: b.machine.since, deadline: deadline}
 	}
-	b.refusal = &OpenError{breaker: b, last: b.opening, opened: b.machine.since, deadline: deadline}
-	return b.refusal
+	return j.refusal
 }

@@ -20,14 +20,15 @@ import (
 //
 // Invariants, between events:
 //  1. now never decreases.
-//  2. len(leases) is at most cfg.Probes as of the last admission, and 0 unless
-//     state is HalfOpen.
+//  2. trial is not nil exactly in HalfOpen, and len(trial.leases) is at most
+//     cfg.Probes as of the last admission.
 //  3. A state lasts one generation: state changes only in enter, which begins
 //     the next one. (A reset begins another closed one.)
 //  4. mode is override.mode while there is an override, else cfg.Mode. In
 //     ForceOpen state is Open; in ForceClosed and Off it is Closed.
-//  5. In HalfOpen, passed < cfg.CloseAfter and failed < cfg.ReopenAfter, but
-//     after a reconfiguration that lowered them until the next probe's end.
+//  5. In HalfOpen, trial.passed < cfg.CloseAfter and trial.failed <
+//     cfg.ReopenAfter, but after a reconfiguration that lowered them until the
+//     next probe's end.
 type machine struct {
 	cfg *Config // defaults filled in; never written through
 
@@ -53,16 +54,33 @@ type machine struct {
 	nextDraw  float64 // for the next period, in [0, 1); supplied from outside
 	drawn     bool    // nextDraw has been used and wants to be replaced
 
-	// half-open
-	probes    Counts // of this period
-	passed    int    // probes that count towards CloseAfter
-	failed    int    // probes that count towards ReopenAfter
-	leases    []lease
+	trial     *trial
 	lastLease uint32
+	changed   bool // something that may change what a call meets; cleared outside
 
-	totals  Totals
-	effects []record // of the present event
-	changed uint64   // grows with whatever may change what a call meets
+	totals totals
+	story  *story // nil until there is a first record
+}
+
+// trial is one half-open period.
+type trial struct {
+	counts Counts
+	passed int // probes that count towards CloseAfter
+	failed int // probes that count towards ReopenAfter
+	leases []lease
+}
+
+// totals are those of Totals that a breaker needs which never trips.
+type totals struct {
+	successes, failures, ignored, late, slow uint64
+}
+
+// story is what only a breaker needs that has left records.
+type story struct {
+	probes      ProbeTotals
+	open        time.Duration // of ended open periods
+	transitions []TransitionCount
+	effects     []record // of the present event
 }
 
 // tally is what machine needs of a window; see package window.
@@ -136,7 +154,7 @@ type verdict struct {
 const forever = time.Duration(math.MaxInt64)
 
 func newMachine(cfg *Config, draw float64) machine {
-	return machine{cfg: cfg, mode: cfg.Mode, window: newTally(cfg), doublings: -1, nextDraw: draw, changed: 1}
+	return machine{cfg: cfg, mode: cfg.Mode, window: newTally(cfg), doublings: -1, nextDraw: draw, changed: true}
 }
 
 func newTally(cfg *Config) tally {
@@ -167,8 +185,8 @@ func (m *machine) admit(now time.Duration) ticket {
 		return ticket{kind: rejected}
 	}
 	m.lastLease++
-	m.leases = append(m.leases, lease{m.lastLease, m.now, later(m.now, m.cfg.ProbeTimeout)})
-	m.changed++
+	m.trial.leases = append(m.trial.leases, lease{m.lastLease, m.now, later(m.now, m.cfg.ProbeTimeout)})
+	m.changed = true
 	return ticket{kind: probe, lease: m.lastLease}
 }
 
@@ -177,8 +195,8 @@ func (m *machine) admit(now time.Duration) ticket {
 // n more results, n = successes wanted + failures wanted - 1 always decide.
 // (One is always let through: limits lowered in mid-period must not lock it.)
 func (m *machine) probeFree() bool {
-	matter := (m.cfg.CloseAfter - m.passed) + (m.cfg.ReopenAfter - m.failed) - 1
-	return len(m.leases) < min(m.cfg.Probes, max(matter, 1))
+	matter := (m.cfg.CloseAfter - m.trial.passed) + (m.cfg.ReopenAfter - m.trial.failed) - 1
+	return len(m.trial.leases) < min(m.cfg.Probes, max(matter, 1))
 }
 
 // finish takes the result of an admitted call.
@@ -191,14 +209,14 @@ func (m *machine) finish(now time.Duration, t ticket, r result) verdict {
 		return m.finishProbe(t, r)
 	}
 	if t.generation != m.generation {
-		m.totals.Late++
+		m.totals.late++
 		return verdict{}
 	}
 	if m.mode == Off {
 		return verdict{accepted: true}
 	}
 	if r.outcome == Ignored {
-		m.totals.Ignored++
+		m.totals.ignored++
 		return verdict{accepted: true}
 	}
 	failure := m.count(r)
@@ -220,13 +238,13 @@ func (m *machine) finish(now time.Duration, t ticket, r result) verdict {
 // reports whether the outcome is a failure; anything unknown is.
 func (m *machine) count(r result) (failure bool) {
 	if r.slow {
-		m.totals.Slow++
+		m.totals.slow++
 	}
 	if r.outcome == Success {
-		m.totals.Successes++
+		m.totals.successes++
 		return false
 	}
-	m.totals.Failures++ // an unknown outcome too
+	m.totals.failures++ // an unknown outcome too
 	if r.err != nil {
 		m.lastErr = r.err
 	}
@@ -283,33 +301,35 @@ func (m *machine) forgetGrowth(at time.Duration) {
 func (m *machine) finishProbe(t ticket, r result) verdict {
 	i := m.findLease(t.lease)
 	if i < 0 {
-		m.totals.Late++
+		m.totals.late++
 		return verdict{}
 	}
 	m.dropLease(i)
 	if r.outcome == Ignored {
-		m.totals.Ignored++
-		m.totals.Probes.Ignored++
+		m.totals.ignored++
+		m.story.probes.Ignored++
 		return verdict{accepted: true}
 	}
 	failure := m.count(r)
-	m.probes.Calls++
+	c := &m.trial.counts
+	c.Calls++
 	if r.slow {
-		m.probes.Slow++
+		c.Slow++
 	}
-	m.probes.Consecutive = 0
+	c.Consecutive++
 	if failure {
-		m.probes.Failures++
-		m.probes.Consecutive++
+		c.Failures++
+	} else {
+		c.Consecutive = 0
 	}
 	if failure || r.slow {
-		m.totals.Probes.Failed++
+		m.story.probes.Failed++
 		m.probeFailed(m.now, CauseProbeFailed)
 		return verdict{accepted: true}
 	}
-	m.totals.Probes.Succeeded++
-	if m.passed++; m.passed >= m.cfg.CloseAfter {
-		m.enter(Closed, m.now, reason{CauseProbesSucceeded, m.probes, float64(m.cfg.CloseAfter), Note{}})
+	m.story.probes.Succeeded++
+	if m.trial.passed++; m.trial.passed >= m.cfg.CloseAfter {
+		m.enter(Closed, m.now, reason{cause: CauseProbesSucceeded, counts: *c, threshold: float64(m.cfg.CloseAfter)})
 	}
 	return verdict{accepted: true}
 }
@@ -317,13 +337,13 @@ func (m *machine) finishProbe(t ticket, r result) verdict {
 // probeFailed counts a probe against the dependency and reopens if it was the
 // last that may fail. A reopening doubles the open period up to the maximum.
 func (m *machine) probeFailed(at time.Duration, cause Cause) {
-	if m.failed++; m.failed < m.cfg.ReopenAfter {
+	if m.trial.failed++; m.trial.failed < m.cfg.ReopenAfter {
 		return
 	}
 	if m.doublings < 0 || period(m.cfg, m.doublings) < m.cfg.OpenForMax {
 		m.doublings++
 	}
-	m.open(at, reason{cause: cause, counts: m.probes, threshold: float64(m.cfg.ReopenAfter)})
+	m.open(at, reason{cause: cause, counts: m.trial.counts, threshold: float64(m.cfg.ReopenAfter)})
 }
 
 // cancel takes back the admission of a call that was not made.
@@ -331,7 +351,7 @@ func (m *machine) cancel(now time.Duration, t ticket) {
 	m.elapse(now)
 	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
 		m.dropLease(i)
-		m.totals.Probes.Ignored++
+		m.story.probes.Ignored++
 	}
 }
 
@@ -339,18 +359,21 @@ func (m *machine) cancel(now time.Duration, t ticket) {
 func (m *machine) renew(now time.Duration, t ticket) {
 	m.elapse(now)
 	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
-		m.leases[i].start, m.leases[i].end = m.now, later(m.now, m.cfg.ProbeTimeout)
-		m.changed++
+		m.trial.leases[i] = lease{t.lease, m.now, later(m.now, m.cfg.ProbeTimeout)}
+		m.changed = true
 	}
 }
 
 func (m *machine) findLease(id uint32) int {
-	return slices.IndexFunc(m.leases, func(l lease) bool { return l.id == id })
+	if m.trial == nil {
+		return -1
+	}
+	return slices.IndexFunc(m.trial.leases, func(l lease) bool { return l.id == id })
 }
 
 func (m *machine) dropLease(i int) {
-	m.leases = slices.Delete(m.leases, i, i+1)
-	m.changed++
+	m.trial.leases = slices.Delete(m.trial.leases, i, i+1)
+	m.changed = true
 }
 
 // elapse commits what time alone has changed up to now, each thing as of the
@@ -367,10 +390,11 @@ func (m *machine) elapse(now time.Duration) {
 			m.endOverride(due, reason{cause: CauseOverrideEnded, note: m.override.note})
 		default:
 			m.dropLease(i)
-			m.probes.Calls++
-			m.probes.Failures++
-			m.probes.Consecutive++
-			m.totals.Probes.Expired++
+			c := &m.trial.counts
+			c.Calls++
+			c.Failures++
+			c.Consecutive++
+			m.story.probes.Expired++
 			m.probeFailed(due, CauseProbeExpired)
 		}
 	}
@@ -383,9 +407,12 @@ func (m *machine) nextDue() (due time.Duration, lease int) {
 	if m.override != nil {
 		due = m.override.end
 	}
-	for i := range m.leases {
-		if m.leases[i].end < due {
-			due, lease = m.leases[i].end, i
+	if m.trial == nil {
+		return due, lease
+	}
+	for i, l := range m.trial.leases {
+		if l.end < due {
+			due, lease = l.end, i
 		}
 	}
 	return due, lease
@@ -396,9 +423,18 @@ func (m *machine) nextDue() (due time.Duration, lease int) {
 // change while anybody looks at it.
 func (m *machine) at(now time.Duration) machine {
 	c := *m
-	c.leases = slices.Clone(m.leases)
-	c.effects = nil
-	c.totals.Transitions = nil
+	c.now = max(m.now, now)
+	if due, _ := m.nextDue(); due > c.now {
+		return c
+	}
+	s := *m.story
+	s.transitions, s.effects = slices.Clone(s.transitions), nil
+	c.story = &s
+	if m.trial != nil {
+		t := *m.trial
+		t.leases = slices.Clone(t.leases)
+		c.trial = &t
+	}
 	c.elapse(now)
 	return c
 }
@@ -419,7 +455,7 @@ func (m *machine) counts(fast uint64) Counts {
 		t := m.window.Tally(m.now, m.plain+fast)
 		return Counts{Calls: t.Calls, Failures: t.Failures, Slow: t.Slow, Consecutive: m.run}
 	case HalfOpen:
-		return m.probes
+		return m.trial.counts
 	default:
 		return Counts{}
 	}
@@ -428,10 +464,14 @@ func (m *machine) counts(fast uint64) Counts {
 // openTime returns how long the breaker has been open in all. An open period
 // ends with its deadline, whenever the next call comes.
 func (m *machine) openTime() time.Duration {
-	if m.state != Open {
-		return m.totals.Open
+	switch {
+	case m.story == nil:
+		return 0
+	case m.state != Open:
+		return m.story.open
+	default:
+		return m.story.open + min(m.now, m.deadline) - m.since
 	}
-	return m.totals.Open + min(m.now, m.deadline) - m.since
 }
 
 // plainUntil returns the instant up to which a plain success of this closed
@@ -534,9 +574,11 @@ func (m *machine) reconfigure(now time.Duration, cfg *Config, fast uint64) {
 		m.window = newTally(cfg)
 		m.window.Clear(m.now, m.plain+fast)
 	}
-	for i := range m.leases {
-		l := &m.leases[i]
-		l.end = min(l.end, later(l.start, cfg.ProbeTimeout))
+	if m.trial != nil {
+		for i := range m.trial.leases {
+			l := &m.trial.leases[i]
+			l.end = min(l.end, later(l.start, cfg.ProbeTimeout))
+		}
 	}
 	if m.state == Open && m.deadline != forever {
 		m.deadline = min(m.deadline, later(m.since, jittered(cfg, m.doublings, m.draw)))
@@ -558,13 +600,15 @@ func (m *machine) open(at time.Duration, r reason) {
 func (m *machine) enter(to State, at time.Duration, r reason) {
 	from := m.state
 	if from == Open {
-		m.totals.Open += min(at, m.deadline) - m.since
+		m.story.open += min(at, m.deadline) - m.since
 	}
 	m.state, m.since = to, at
 	m.generation++
 	m.run = 0
-	m.leases = m.leases[:0]
-	m.probes, m.passed, m.failed = Counts{}, 0, 0
+	m.trial = nil
+	if to == HalfOpen {
+		m.trial = &trial{}
+	}
 	m.write(from, at, r)
 	m.lastErr = nil
 	if to == Closed {
@@ -588,9 +632,12 @@ func (m *machine) write(from State, at time.Duration, r reason) {
 	if m.state == Open {
 		until = m.probesAt()
 	}
-	m.effects = append(m.effects, record{Transition: t, at: at, until: until, err: m.lastErr})
-	m.changed++
-	m.countTransition(from, m.state, r.cause)
+	if m.story == nil {
+		m.story = &story{}
+	}
+	m.story.effects = append(m.story.effects, record{Transition: t, at: at, until: until, err: m.lastErr})
+	m.story.count(from, m.state, r.cause)
+	m.changed = true
 }
 
 // probesAt returns when an open breaker will probe: at its deadline, or at the
@@ -602,14 +649,14 @@ func (m *machine) probesAt() time.Duration {
 	return m.deadline
 }
 
-func (m *machine) countTransition(from, to State, cause Cause) {
-	for i := range m.totals.Transitions {
-		if t := &m.totals.Transitions[i]; t.From == from && t.To == to && t.Cause == cause {
+func (s *story) count(from, to State, cause Cause) {
+	for i := range s.transitions {
+		if t := &s.transitions[i]; t.From == from && t.To == to && t.Cause == cause {
 			t.Count++
 			return
 		}
 	}
-	m.totals.Transitions = append(m.totals.Transitions, TransitionCount{from, to, cause, 1})
+	s.transitions = append(s.transitions, TransitionCount{from, to, cause, 1})
 }
 
 // period returns the open period after so many doublings, before jitter. It
