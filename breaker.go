@@ -142,7 +142,7 @@ func (b *Breaker) start(g *gate) time.Duration {
 
 // ask decides about a call that the gate does not simply admit.
 func (b *Breaker) ask(g *gate) (Permit, error) {
-	if g.refusal == nil && g.pass != nil && g.until == forever {
+	if g.pass != nil && g.pass.kind == unjudged && g.until == forever {
 		return Permit{b: b, era: g.pass}, nil // off, and nothing will end it
 	}
 	now := b.elapsed()
@@ -209,6 +209,10 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	r.fast = b.fast()
 	v := b.machine.finish(now, t, r)
 	generation, tripWhen := b.machine.generation, b.machine.cfg.TripWhen
+	var counts Counts
+	if v.ask {
+		counts = b.machine.counts(r.fast)
+	}
 	g, more := b.publish()
 	b.mu.Unlock()
 
@@ -218,8 +222,8 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	if t.kind != unjudged {
 		b.finished(g, t, r, d, v.accepted)
 	}
-	if v.ask && tripWhen(v.counts) {
-		b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, v.counts) })
+	if v.ask && tripWhen(counts) {
+		b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, counts) })
 	}
 	return v.accepted
 }

@@ -78,7 +78,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 	if m.story != nil && len(m.story.effects) > 0 {
 		b.stamp(m.story)
 	}
-	if m.changed {
+	if g := b.gate.Load(); m.changed || g.refusal != nil && m.now >= g.until {
 		m.changed = false
 		b.gate.Store(b.newGate())
 	}
@@ -120,7 +120,10 @@ func (b *Breaker) newGate() *gate {
 		}
 		g.rejected = b.rejectedProbing
 	}
-	if g.pass == nil && g.watch == nil {
+	if m.now >= g.until { // seen, though the clock may go back behind it
+		g.refusal = nil
+	}
+	if g.refusal != nil && g.pass == nil && g.watch == nil {
 		g.plain = g.rejected
 	}
 	return g

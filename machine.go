@@ -147,8 +147,7 @@ type result struct {
 // verdict is what came of a result.
 type verdict struct {
 	accepted bool // not late
-	ask      bool // TripWhen is to be asked about counts, and its answer told
-	counts   Counts
+	ask      bool // TripWhen is to be asked about the counts, and a yes to be told
 }
 
 const forever = time.Duration(math.MaxInt64)
@@ -190,13 +189,16 @@ func (m *machine) admit(now time.Duration) ticket {
 	return ticket{kind: probe, lease: m.lastLease}
 }
 
-// probeFree reports whether another probe may go out: a slot is free, and the
-// probes out could not by themselves bring the decision whatever they find. Of
-// n more results, n = successes wanted + failures wanted - 1 always decide.
-// (One is always let through: limits lowered in mid-period must not lock it.)
+// probeFree reports whether another probe may go out: a slot is free, and its
+// result can still matter. Of as many results as there are successes wanted
+// plus failures wanted less one, one kind has enough in any case; with so many
+// out, nobody needs another. (One is always let through: limits that were
+// lowered in mid-period must not lock it.)
 func (m *machine) probeFree() bool {
-	matter := (m.cfg.CloseAfter - m.trial.passed) + (m.cfg.ReopenAfter - m.trial.failed) - 1
-	return len(m.trial.leases) < min(m.cfg.Probes, max(matter, 1))
+	t := m.trial
+	successes, failures := m.cfg.CloseAfter-t.passed, m.cfg.ReopenAfter-t.failed
+	out := len(t.leases)
+	return out == 0 || out < m.cfg.Probes && out-successes < failures-1 // in this order nothing overflows
 }
 
 // finish takes the result of an admitted call.
@@ -254,10 +256,11 @@ func (m *machine) count(r result) (failure bool) {
 // judge applies the rules of the closed state after a failure or slow call. A
 // slow success is judged by the slow rule only.
 func (m *machine) judge(failure bool, fast uint64) verdict {
-	c, counts := m.cfg, m.counts(fast)
+	c := m.cfg
 	if c.TripWhen != nil {
-		return verdict{accepted: true, ask: true, counts: counts}
+		return verdict{accepted: true, ask: true}
 	}
+	counts := m.counts(fast)
 	enough := counts.Calls >= c.MinCalls
 	switch {
 	case failure && enough && c.FailureRate >= 0 && counts.FailureRate() >= c.FailureRate:
@@ -580,7 +583,7 @@ func (m *machine) reconfigure(now time.Duration, cfg *Config, fast uint64) {
 			l.end = min(l.end, later(l.start, cfg.ProbeTimeout))
 		}
 	}
-	if m.state == Open && m.deadline != forever {
+	if m.state == Open && m.mode != ForceOpen {
 		m.deadline = min(m.deadline, later(m.since, jittered(cfg, m.doublings, m.draw)))
 	}
 	if m.override == nil {

@@ -10,13 +10,16 @@ import (
 // width, so a window of 10 buckets of 1 s covers between 9 and 10 s.
 //
 // Invariants, after every method:
-//  1. buckets[i] is the bucket whose number is congruent to i, the present one
-//     or one of the len(buckets)-1 before it.
+//  1. buckets[head] is the present bucket, number now; those before it stand
+//     before it in the ring, the oldest after it.
 //  2. failures and slow are the sums over all buckets.
 //  3. first never decreases from an older bucket to a newer one.
+//  4. end is when the present bucket ends.
 type Time struct {
 	width    time.Duration
-	now      int64 // number of the present bucket
+	end      time.Duration
+	now      int64
+	head     int
 	failures int
 	slow     int
 	buckets  []bucket
@@ -31,29 +34,33 @@ type bucket struct {
 // NewTime returns an empty window of n buckets that together span d.
 // n is at least 1, d at least n nanoseconds. Memory: 16 bytes a bucket.
 func NewTime(d time.Duration, n int) *Time {
-	return &Time{width: d / time.Duration(n), buckets: make([]bucket, n)}
+	w := &Time{width: d / time.Duration(n), buckets: make([]bucket, n)}
+	w.moveTo(0)
+	return w
 }
 
 // Advance moves the window to now, dropping buckets that have left it.
 // successes is the owner's counter. It costs a step for every bucket that has
-// ended since, n at most.
+// ended since, one for each of the window at most.
 func (w *Time) Advance(now time.Duration, successes uint64) {
+	if now < w.end {
+		return
+	}
 	number := int64(now / w.width)
-	n := int64(len(w.buckets))
-	// After a gap of n buckets or more all of them begin anew, none twice.
-	for w.now = max(w.now, number-n); w.now < number; {
-		w.now++
-		b := &w.buckets[w.now%n]
+	for range w.ended(number) {
+		w.head = w.after(w.head)
+		b := &w.buckets[w.head]
 		w.failures -= int(b.failures)
 		w.slow -= int(b.slow)
 		*b = bucket{first: successes}
 	}
+	w.moveTo(number)
 }
 
 // Add counts one outcome in the present bucket. A plain success changes
 // nothing here: it is in the owner's counter.
 func (w *Time) Add(failure, slow bool) {
-	b := &w.buckets[w.now%int64(len(w.buckets))]
+	b := &w.buckets[w.head]
 	if failure && b.failures < math.MaxUint32 {
 		b.failures++
 		w.failures++
@@ -67,40 +74,54 @@ func (w *Time) Add(failure, slow bool) {
 // Tally returns the content as it will be once the window has been advanced to
 // now; it changes nothing.
 func (w *Time) Tally(now time.Duration, successes uint64) Tally {
-	n := int64(len(w.buckets))
-	number := int64(now / w.width)
 	failures, slow := w.failures, w.slow
-	// oldest is the number of the oldest bucket still in the window.
-	oldest := w.now - n + 1
-	for end := number - n + 1; oldest < end; oldest++ {
-		if oldest > w.now {
+	oldest := w.after(w.head)
+	if now >= w.end {
+		ended := w.ended(int64(now / w.width))
+		if ended == len(w.buckets) {
 			return Tally{}
 		}
-		b := w.buckets[(oldest+n)%n]
-		failures -= int(b.failures)
-		slow -= int(b.slow)
+		for range ended {
+			failures -= int(w.buckets[oldest].failures)
+			slow -= int(w.buckets[oldest].slow)
+			oldest = w.after(oldest)
+		}
 	}
-	first := successes
-	if oldest <= w.now {
-		first = w.buckets[(oldest+n)%n].first
-	}
-	return Tally{Calls: count(successes-first) + failures, Failures: failures, Slow: slow}
+	calls := count(successes-w.buckets[oldest].first) + failures
+	return Tally{Calls: calls, Failures: failures, Slow: slow}
 }
 
 // Until returns the instant at which the present bucket ends. Up to then a
 // success need only be counted by the owner.
-func (w *Time) Until() time.Duration {
-	if w.now >= int64(math.MaxInt64/w.width) {
-		return math.MaxInt64
-	}
-	return time.Duration(w.now+1) * w.width
-}
+func (w *Time) Until() time.Duration { return w.end }
 
 // Clear empties the window as of now.
 func (w *Time) Clear(now time.Duration, successes uint64) {
-	w.now = int64(now / w.width)
+	w.moveTo(int64(now / w.width))
 	w.failures, w.slow = 0, 0
 	for i := range w.buckets {
 		w.buckets[i] = bucket{first: successes}
+	}
+}
+
+// ended returns how many buckets leave the window when number is the present
+// one. After a long gap that is all of them, once.
+func (w *Time) ended(number int64) int {
+	return int(min(number-w.now, int64(len(w.buckets))))
+}
+
+// after returns the position after i in the ring.
+func (w *Time) after(i int) int {
+	if i++; i < len(w.buckets) {
+		return i
+	}
+	return 0
+}
+
+func (w *Time) moveTo(number int64) {
+	w.now = number
+	w.end = math.MaxInt64
+	if number < int64(math.MaxInt64/w.width) {
+		w.end = time.Duration(number+1) * w.width
 	}
 }
