@@ -539,10 +539,10 @@ func (m *machine) follow(wasForcedOpen bool, at time.Duration, r reason) {
 	case wasForcedOpen:
 		to = HalfOpen
 	}
-	switch {
-	case to == m.state:
+	switch to {
+	case m.state:
 		m.note(at, r)
-	case to == Open:
+	case Open:
 		if m.state == Closed {
 			m.forgetGrowth(at)
 		}

@@ -114,7 +114,7 @@ func gaveUp(ctx context.Context, err error) bool {
 // method decides: an error that sums up five real failures and a refusal can
 // say that it is not one. RetryAfter may be absent. A negative one is 0.
 func Rejected(err error) (retryAfter time.Duration, ok bool) {
-	r, _ := find(err, func(e error) bool { _, is := e.(rejecter); return is }).(rejecter) //nolint:errorlint // find walks the tree
+	r, _ := find(err, func(e error) bool { _, is := e.(rejecter); return is }).(rejecter)
 	if r == nil || !r.Rejected() {
 		return 0, false
 	}
