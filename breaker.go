@@ -293,11 +293,18 @@ func (b *Breaker) standing() (State, bool) {
 // Snapshot returns all there is to know, true of one instant. Like State it
 // changes nothing.
 func (b *Breaker) Snapshot() Snapshot {
-	now := b.elapsed()
+	s, last := b.snapshot(b.elapsed())
+	if last != nil {
+		s.Last = last.read() // not under the lock: it may ask an error for its text
+	}
+	return s
+}
+
+func (b *Breaker) snapshot(now time.Duration) (s Snapshot, last *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m, fast := b.machine.at(now), b.fast()
-	s := Snapshot{
+	s = Snapshot{
 		Name: b.name, State: m.stateNow(), Mode: m.mode, Generation: m.generation,
 		Counts: m.counts(fast), Totals: b.totals(&m, fast),
 	}
@@ -314,9 +321,9 @@ func (b *Breaker) Snapshot() Snapshot {
 		s.Override, s.Note = true, o.note
 	}
 	if j := b.journal; j != nil {
-		s.Last = j.history[len(j.history)-1].read()
+		last = j.history[len(j.history)-1]
 	}
-	return s
+	return s, last
 }
 
 // totals returns the totals of m, a copy of the machine as of now.
