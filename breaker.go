@@ -157,7 +157,7 @@ func (b *Breaker) ask(g *gate) (Permit, error) {
 	p := Permit{b: b, era: g.era}
 	switch t.kind {
 	case probe:
-		p.era = &era{ticket: t}
+		p.era = newEra(t)
 	case unjudged:
 		p.era = g.pass
 	}

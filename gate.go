@@ -36,10 +36,20 @@ type gate struct {
 type era struct {
 	ticket
 	successes counter
-	// until is the instant up to which a plain success is only counted here;
-	// the beginning of time where all must take the lock. It is set to that
-	// before successes is sealed, so that once one call was late all are.
-	until atomic.Int64
+	// until is the instant up to which a plain success is only counted here:
+	// the end of the window's bucket; the beginning of time where all must take
+	// the lock, as where somebody watches calls, or a run of failures is to be
+	// ended, or the generation is over. It is set to that before successes is
+	// sealed, so that once one call was late all are.
+	until     atomic.Int64
+	slowAfter atomic.Int64 // from this duration on a success is not plain
+}
+
+// newEra returns an era of which nothing is counted without the lock yet.
+func newEra(t ticket) *era {
+	e := &era{ticket: t}
+	e.until.Store(math.MinInt64)
+	return e
 }
 
 // count counts a plain success and reports whether that came before the seal.
@@ -68,12 +78,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 		b.era = nil
 	}
 	if m.state == Closed && b.era == nil {
-		b.era = &era{ticket: ticket{kind: counted, generation: m.generation}}
-	}
-	if b.era != nil {
-		if until := int64(m.plainUntil()); until != b.era.until.Load() {
-			b.era.until.Store(until)
-		}
+		b.era = newEra(ticket{kind: counted, generation: m.generation})
 	}
 	if m.story != nil && len(m.story.effects) > 0 {
 		b.stamp(m.story)
@@ -82,7 +87,17 @@ func (b *Breaker) publish() (g *gate, more bool) {
 		m.changed = false
 		b.gate.Store(b.newGate())
 	}
-	return b.gate.Load(), m.drawn || b.journal != nil && len(b.journal.pending) > 0
+	g = b.gate.Load()
+	if e := g.era; e != nil {
+		until := int64(m.plainUntil())
+		if g.watch != nil {
+			until = math.MinInt64
+		}
+		if until != e.until.Load() {
+			e.until.Store(until)
+		}
+	}
+	return g, m.drawn || b.journal != nil && len(b.journal.pending) > 0
 }
 
 func (b *Breaker) newGate() *gate {
@@ -98,10 +113,13 @@ func (b *Breaker) newGate() *gate {
 	g.until, _ = m.nextDue()
 	switch m.mode {
 	case Off:
-		g.pass = &era{ticket: ticket{kind: unjudged}}
+		g.pass = newEra(ticket{kind: unjudged})
+		if b.era != nil {
+			b.era.until.Store(math.MinInt64)
+		}
 		return g
 	case Shadow:
-		g.pass = &era{ticket: ticket{kind: shadowed}}
+		g.pass = newEra(ticket{kind: shadowed})
 		if b.would == nil {
 			b.would = new([3]counter)
 		}
@@ -109,6 +127,7 @@ func (b *Breaker) newGate() *gate {
 	switch {
 	case m.state == Closed:
 		g.era = b.era
+		g.era.slowAfter.Store(int64(g.slowAfter))
 	case m.state == Open:
 		g.until = min(g.until, m.probesAt())
 		g.refusal = b.openError(m.probesAt())

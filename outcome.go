@@ -90,11 +90,8 @@ func (e *ignoredError) Unwrap() error { return e.err }
 // blameless reports whether err says of itself that the dependency is not to
 // blame, whatever the context says.
 func blameless(err error) bool {
-	if find(err, func(e error) bool { _, marked := e.(*ignoredError); return marked }) != nil { //nolint:errorlint // find walks the tree
-		return true
-	}
-	_, rejected := Rejected(err)
-	return rejected
+	marked, r := search(err)
+	return marked || r != nil && r.Rejected()
 }
 
 // gaveUp reports whether a call ended, as far as can be known, because its
@@ -114,7 +111,7 @@ func gaveUp(ctx context.Context, err error) bool {
 // method decides: an error that sums up five real failures and a refusal can
 // say that it is not one. RetryAfter may be absent. A negative one is 0.
 func Rejected(err error) (retryAfter time.Duration, ok bool) {
-	r, _ := find(err, func(e error) bool { _, is := e.(rejecter); return is }).(rejecter)
+	_, r := search(err)
 	if r == nil || !r.Rejected() {
 		return 0, false
 	}
@@ -126,23 +123,32 @@ func Rejected(err error) (retryAfter time.Duration, ok bool) {
 
 type rejecter interface{ Rejected() bool }
 
-// find returns the first error of the tree, outermost first, of which is is
-// true. Unlike errors.As it allocates nothing: a breaker asks at every failure.
-func find(err error, is func(error) bool) error {
-	for err != nil && !is(err) {
+// search walks the tree of err, outermost first. It returns whether there is a
+// mark of Ignore, and the first error with a Rejected method. Unlike errors.As
+// it allocates nothing: a breaker asks at every failure.
+func search(err error) (marked bool, first rejecter) {
+	for err != nil {
+		if first == nil {
+			first, _ = err.(rejecter) //nolint:errorlint // this is what walks the tree
+		}
 		switch x := err.(type) { //nolint:errorlint // this is what walks the tree
+		case *ignoredError:
+			marked = true
+			err = x.err
 		case interface{ Unwrap() error }:
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, e := range x.Unwrap() {
-				if found := find(e, is); found != nil {
-					return found
+				m, r := search(e)
+				marked = marked || m
+				if first == nil {
+					first = r
 				}
 			}
-			return nil
+			return marked, first
 		default:
-			return nil
+			return marked, first
 		}
 	}
-	return err
+	return marked, first
 }

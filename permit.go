@@ -67,15 +67,10 @@ func (p *Permit) Finish(ctx context.Context, err error) bool {
 // was accepted, as Finish does. An unknown Outcome is a Failure.
 //
 // A plain success of the closed state, which nearly every call is, takes no
-// lock: if nobody watches calls, this one is not slow, and the window's bucket
-// has not ended, it is only counted.
+// lock: unless its era says that there is more to do, it is only counted.
 func (p *Permit) Record(o Outcome) bool {
 	b, e := p.b, p.era
 	if b == nil || o != Success {
-		return p.end(o, measured, nil, false)
-	}
-	g := b.gate.Load()
-	if g.era != e || g.watch != nil {
 		return p.end(o, measured, nil, false)
 	}
 	seen := e.successes.cell.Load()
@@ -85,7 +80,7 @@ func (p *Permit) Record(o Outcome) bool {
 	} else {
 		now = b.clock().Sub(b.base)
 	}
-	if now-p.start >= g.slowAfter || int64(now) >= e.until.Load() || !e.count(seen) {
+	if int64(now) >= e.until.Load() || int64(now-p.start) >= e.slowAfter.Load() || !e.count(seen) {
 		return p.end(o, measured, nil, false)
 	}
 	p.b = nil
@@ -156,12 +151,15 @@ func (p *Permit) Take() Permit {
 // abandon finishes a permit whose call did not return: it panicked, or ended
 // its goroutine. That is a failure, unless its caller had gone away.
 func (p *Permit) abandon(ctx context.Context) {
-	if p.b == nil {
-		return
+	if p.b != nil {
+		p.lost(ctx)
 	}
-	o, left := Failure, gaveUp(ctx, nil)
-	if left {
-		o = Ignored
+}
+
+func (p *Permit) lost(ctx context.Context) {
+	if gaveUp(ctx, nil) {
+		p.end(Ignored, measured, nil, true)
+	} else {
+		p.end(Failure, measured, nil, false)
 	}
-	p.end(o, measured, nil, left)
 }

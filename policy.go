@@ -21,13 +21,29 @@ func (f PolicyFunc) Do(ctx context.Context, fn func(context.Context) error) erro
 
 // Call calls fn under p and returns its result: that of the last call of fn,
 // should p call it more than once. If p does not call it, or its last call
-// panics, the result is zero. It allocates the closure, and nothing more.
+// panics, the result is zero. Under a Breaker it allocates nothing, under
+// another policy a closure and the place of the result.
 func Call[T any](ctx context.Context, p Policy, fn func(context.Context) (T, error)) (T, error) {
+	if b, ok := p.(*Breaker); ok {
+		return callBreaker(ctx, b, fn)
+	}
 	var value T
 	err := p.Do(ctx, func(ctx context.Context) (err error) {
 		value, err = fn(ctx)
 		return err
 	})
+	return value, err
+}
+
+// callBreaker is Breaker.Do for a function with a result.
+func callBreaker[T any](ctx context.Context, b *Breaker, fn func(context.Context) (T, error)) (value T, err error) {
+	permit, err := b.Allow(ctx)
+	if err != nil {
+		return value, err
+	}
+	defer permit.abandon(ctx)
+	value, err = fn(ctx)
+	permit.Finish(ctx, err)
 	return value, err
 }
 
