@@ -1,0 +1,7 @@
+module github.com/fusebox-go/fusebox/examples
+
+go 1.25.0
+
+require github.com/fusebox-go/fusebox v0.0.0
+
+replace github.com/fusebox-go/fusebox => ../
