@@ -152,9 +152,9 @@ func (b *Breaker) ask(g *gate) (Permit, error) {
 	b.mu.Lock()
 	t := b.machine.admit(now)
 	g, more := b.publish()
+	p := Permit{b: b, era: b.era}
 	b.mu.Unlock()
 
-	p := Permit{b: b, era: g.era}
 	switch t.kind {
 	case probe:
 		p.era = newEra(t)
@@ -182,9 +182,7 @@ func (b *Breaker) refuse(g *gate) (Permit, error) {
 	}
 	g.rejected.add(g.rejected.cell.Load())
 	if g.watch != nil {
-		for _, w := range g.watch.rejected {
-			b.tellRejected(w, g.refusal)
-		}
+		each(g.watch.rejected, func(w *watcher) { b.tellRejected(w, g.refusal) })
 	}
 	return Permit{}, g.refusal
 }
@@ -201,7 +199,9 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	if t.kind == shadowed {
 		c := &b.would[r.outcome]
 		c.add(c.cell.Load())
-		b.finished(g, t, r, d, true)
+		if g.watch != nil {
+			b.finished(g, t, r, d, true)
+		}
 		return true
 	}
 	b.mu.Lock()
@@ -216,14 +216,19 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	g, more := b.publish()
 	b.mu.Unlock()
 
+	// Any of these may end the goroutine; the others are owed all the same.
+	if v.ask {
+		defer func() {
+			if tripWhen(counts) {
+				b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, counts) })
+			}
+		}()
+	}
+	if g.watch != nil && t.kind != unjudged {
+		defer b.finished(g, t, r, d, v.accepted)
+	}
 	if more {
 		b.settle()
-	}
-	if t.kind != unjudged {
-		b.finished(g, t, r, d, v.accepted)
-	}
-	if v.ask && tripWhen(counts) {
-		b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, counts) })
 	}
 	return v.accepted
 }
@@ -249,16 +254,11 @@ func (b *Breaker) fast() uint64 {
 }
 
 func (b *Breaker) finished(g *gate, t ticket, r result, d time.Duration, accepted bool) {
-	if g.watch == nil {
-		return
-	}
 	c := Completion{
 		Name: b.name, Outcome: r.outcome, Slow: r.slow, Duration: d, Err: r.err,
 		Probe: t.kind == probe, Late: !accepted, WouldReject: t.kind == shadowed,
 	}
-	for _, w := range g.watch.finished {
-		b.tellFinished(w, c)
-	}
+	each(g.watch.finished, func(w *watcher) { b.tellFinished(w, c) })
 }
 
 // event does something to the machine, now, and all that follows from it.

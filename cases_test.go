@@ -619,7 +619,7 @@ func (r *btRun) finish(call btCall, o *btOutcome) string {
 	switch {
 	case wasOver || told && !accepted && counted == 0:
 		return "dup"
-	case late == 1 && counted == 1 && !(told && accepted):
+	case late == 1 && counted == 1 && !accepted:
 		return "late"
 	case late == 0 && counted == 1 && (accepted || !told):
 		return "applied"

@@ -153,7 +153,7 @@ func (b *Breaker) stamp(s *story) {
 		if r.err != nil {
 			e.last.Store(&lastError{err: r.err})
 		}
-		if e.From != e.To || e.Mode == ForceOpen {
+		if e.From != e.To || e.Cause == CauseOverride && e.Mode == ForceOpen {
 			j.opening = e
 		}
 		if len(j.history) == maxHistory {
@@ -274,6 +274,14 @@ func (b *Breaker) tellRejected(w *watcher, e *OpenError) {
 	defer b.survive()
 	if !w.stopped.Load() {
 		w.Rejected(e)
+	}
+}
+
+// each tells every watcher, also where telling one ends the goroutine.
+func each(ws []*watcher, tell func(*watcher)) {
+	if len(ws) > 0 {
+		defer each(ws[1:], tell)
+		tell(ws[0])
 	}
 }
 

@@ -594,6 +594,18 @@ func TestAnObserverAddedLaterIsToldNoDurationOfACallUnderWay(t *testing.T) {
 	}
 }
 
+func TestACallDuringWhichTheClockWentBackTookNoTime(t *testing.T) {
+	var got []fusebox.Completion
+	l := newCellLab(t, func(c *fusebox.Config) {
+		c.Observers = []fusebox.Observer{{Finished: func(c fusebox.Completion) { got = append(got, c) }}}
+	})
+	l.advance(time.Hour)
+	l.take(-time.Minute, fusebox.Success)
+	if len(got) != 1 || got[0].Duration != 0 {
+		t.Errorf("told %+v, want a duration of 0", got)
+	}
+}
+
 func TestRejectedIsToldOfTheRejectionItself(t *testing.T) {
 	var got []*fusebox.OpenError
 	l := newCellLab(t, func(c *fusebox.Config) {

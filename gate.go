@@ -12,7 +12,7 @@ import (
 // way that calls notice: so no two things a call reads can contradict.
 type gate struct {
 	// era is the closed period to count in; nil unless every call is admitted
-	// and judged.
+	// and judged, and nothing will fall due.
 	era *era
 	// refusal is the rejection of every call before until; nil: ask the
 	// machine, which is to be asked from until on in any case.
@@ -117,7 +117,7 @@ func (b *Breaker) newGate() *gate {
 		if b.era != nil {
 			b.era.until.Store(math.MinInt64)
 		}
-		return g
+		return g // the machine keeps a breaker that is off closed
 	case Shadow:
 		g.pass = newEra(ticket{kind: shadowed})
 		if b.would == nil {
@@ -125,9 +125,11 @@ func (b *Breaker) newGate() *gate {
 		}
 	}
 	switch {
-	case m.state == Closed:
+	case m.state == Closed && g.until == forever:
 		g.era = b.era
 		g.era.slowAfter.Store(int64(g.slowAfter))
+	case m.state == Closed: // an override will end: somebody must see to it
+		b.era.until.Store(math.MinInt64)
 	case m.state == Open:
 		g.until = min(g.until, m.probesAt())
 		g.refusal = b.openError(m.probesAt())

@@ -195,12 +195,12 @@ func caseRecover(f func()) (v any) {
 	return nil
 }
 
-// caseRefusal is how a policy inside refuses a call.
-type caseRefusal struct{ retry time.Duration }
+// caseFullError is how a policy inside refuses a call.
+type caseFullError struct{ retry time.Duration }
 
-func (e *caseRefusal) Error() string             { return "bulkhead is full" }
-func (e *caseRefusal) Rejected() bool            { return true }
-func (e *caseRefusal) RetryAfter() time.Duration { return e.retry }
+func (e *caseFullError) Error() string             { return "bulkhead is full" }
+func (e *caseFullError) Rejected() bool            { return true }
+func (e *caseFullError) RetryAfter() time.Duration { return e.retry }
 
 // caseBulkhead is a bulkhead of a given size that does not wait.
 type caseBulkhead chan struct{}
@@ -209,7 +209,7 @@ func (b caseBulkhead) Do(ctx context.Context, fn func(context.Context) error) er
 	select {
 	case b <- struct{}{}:
 	default:
-		return &caseRefusal{}
+		return &caseFullError{}
 	}
 	defer func() { <-b }()
 	return fn(ctx)
@@ -362,7 +362,7 @@ func TestC15AProbeThatAnInnerPolicyRefusesGivesItsSlotBack(t *testing.T) {
 	bulkhead <- struct{}{} // another key's call
 	ran := false
 	err := guarded.Do(context.Background(), func(context.Context) error { ran = true; return nil })
-	var full *caseRefusal
+	var full *caseFullError
 	if !errors.As(err, &full) || errors.Is(err, fusebox.ErrOpen) || ran {
 		t.Fatalf("Do = %v (ran: %v), want the bulkhead's refusal", err, ran)
 	}
@@ -381,9 +381,9 @@ func TestC15RefusalsOfAnyKindInsideAreIgnored(t *testing.T) {
 	inner.calls(1, errCase)
 	ok := func(context.Context) error { return nil }
 	for name, refusal := range map[string]error{
-		"bulkhead":        &caseRefusal{},
-		"wrapped":         fmt.Errorf("call: %w", &caseRefusal{time.Second}),
-		"joined":          errors.Join(errCase, &caseRefusal{}),
+		"bulkhead":        &caseFullError{},
+		"wrapped":         fmt.Errorf("call: %w", &caseFullError{time.Second}),
+		"joined":          errors.Join(errCase, &caseFullError{}),
 		"another breaker": inner.Do(context.Background(), ok),
 		"wrapped breaker": fmt.Errorf("call: %w", inner.Do(context.Background(), ok)),
 	} {
@@ -418,7 +418,7 @@ func TestC16EveryExitPathSettles(t *testing.T) {
 		"returns nil":             {returns(nil), fusebox.Closed},
 		"returns an error":        {returns(errCase), fusebox.Open},
 		"wrapped ignored error":   {returns(fmt.Errorf("x: %w", fusebox.Ignore(errCase))), fusebox.HalfOpen},
-		"refusal inside":          {returns(&caseRefusal{}), fusebox.HalfOpen},
+		"refusal inside":          {returns(&caseFullError{}), fusebox.HalfOpen},
 		"body cannot be read":     {returns(io.ErrUnexpectedEOF), fusebox.Open},
 		"cancelled before":        {func(ctx context.Context, cancel func(), b fusebox.Policy) { cancel(); returns(nil)(ctx, cancel, b) }, fusebox.HalfOpen},
 		"cancelled during":        {do(func(ctx context.Context, cancel func()) error { cancel(); return ctx.Err() }), fusebox.HalfOpen},
@@ -1558,20 +1558,27 @@ func TestC80EveryFieldTakesPart(t *testing.T) {
 	}
 }
 
-// caseTrace drives a breaker through a fixed sequence of calls, and returns
-// all that was seen.
+// caseTrace drives breakers through fixed sequences of calls, some of which
+// have many slow ones, and returns all that was seen. then is called first.
 func caseTrace(t *testing.T, c fusebox.Config, then func(*fusebox.Breaker)) string {
 	t.Helper()
-	clock := newCaseClock()
-	c.Now, c.Rand = clock.Now, func() float64 { return 0.25 }
-	b := fusebox.New("x", c)
-	if then != nil {
-		then(b)
+	var trace strings.Builder
+	for _, slowness := range []time.Duration{1, 4} {
+		clock := newCaseClock()
+		c.Now, c.Rand = clock.Now, func() float64 { return 0.25 }
+		b := fusebox.New("x", c)
+		if then != nil {
+			then(b)
+		}
+		caseDrive(&trace, b, clock, slowness)
 	}
+	return trace.String()
+}
+
+func caseDrive(trace io.Writer, b *fusebox.Breaker, clock *caseClock, slowness time.Duration) {
 	ctx := context.Background()
 	random := rand.New(rand.NewPCG(80, 80))
-	var trace strings.Builder
-	for step := range 3000 {
+	for step := range 2000 {
 		clock.Advance(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 		ill := step/250%2 == 1
 		odds, d := random.IntN(10), time.Duration(random.Int64N(int64(250*time.Millisecond)))
@@ -1580,16 +1587,15 @@ func caseTrace(t *testing.T, c fusebox.Config, then func(*fusebox.Breaker)) stri
 		case err != nil:
 		case odds == 0: // lost
 		case odds < 3:
-			p.RecordAfter(fusebox.Success, d)
+			p.RecordAfter(fusebox.Success, slowness*d)
 		case ill && odds < 9:
 			p.Finish(ctx, errCase)
 		default:
 			p.RecordAfter(fusebox.Success, d/4)
 		}
 		s := b.Snapshot()
-		fmt.Fprintln(&trace, err, s.State, s.Counts, s.Outstanding, s.OpenPeriod, s.Totals.WouldReject)
+		fmt.Fprintln(trace, err != nil, s.State, s.Counts, s.Outstanding, s.OpenPeriod, s.Totals.WouldReject)
 	}
-	return trace.String()
 }
 
 func TestC81ReconfigureKeepsStateStatisticsAndDeadline(t *testing.T) {
@@ -2073,8 +2079,8 @@ func TestC163AManualTripHolds(t *testing.T) {
 	for range 100 {
 		l.clock.Advance(time.Hour)
 		refusal := l.refused()
-		if refusal.RetryAfter() != 0 || !strings.Contains(refusal.Error(), "maintenance") {
-			t.Fatalf("RetryAfter is %v, text %q", refusal.RetryAfter(), refusal)
+		if refusal.RetryAfter() != 0 {
+			t.Fatalf("RetryAfter is %v, and nobody knows", refusal.RetryAfter())
 		}
 		l.change(func(c *fusebox.Config) { c.OpenFor, c.OpenForMax = time.Second, time.Second })
 	}
@@ -2098,6 +2104,35 @@ func TestC163AManualTripHolds(t *testing.T) {
 	l.want(fusebox.Closed)
 	l.calls(1, errCase)
 	l.want(fusebox.Open)
+}
+
+// TestC163ARejectionGoesOnSayingWhoForcedIt holds that what happens to a
+// breaker that is forced open does not take the place of why it is.
+func TestC163ARejectionGoesOnSayingWhoForcedIt(t *testing.T) {
+	for name, happens := range map[string]func(*caseLab){
+		"nothing":     func(*caseLab) {},
+		"time passes": func(l *caseLab) { l.clock.Advance(1000 * time.Hour) },
+		"reconfigured": func(l *caseLab) {
+			l.change(func(c *fusebox.Config) { c.Consecutive = 7 })
+		},
+		"an override that is over already": func(l *caseLab) {
+			l.Override(fusebox.ForceClosed, fusebox.Note{Until: l.clock.Now().Add(-1)})
+		},
+		"an observer comes": func(l *caseLab) { l.Observe(fusebox.Observer{Rejected: func(*fusebox.OpenError) {}}) },
+	} {
+		for _, open := range []bool{false, true} {
+			l := newCase(t, "consec=1 openfor=10s probes=1")
+			if open {
+				l.calls(1, errCase)
+			}
+			l.Override(fusebox.ForceOpen, fusebox.Note{Reason: "maintenance", By: "operator"})
+			happens(l)
+			refusal := l.refused()
+			if refusal.Cause() != fusebox.CauseOverride || !strings.Contains(refusal.Error(), "operator: maintenance") {
+				t.Errorf("open before: %v, then %s: the rejection has cause %v and says %q", open, name, refusal.Cause(), refusal)
+			}
+		}
+	}
 }
 
 // TestC164TheLockFreePathCountsRight counts what many callers do at a time

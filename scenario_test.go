@@ -245,7 +245,7 @@ func TestScenarioTwoOutagesUnderSteadyTraffic(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil && err != errCase && !errors.Is(err, fusebox.ErrOpen) {
+			if err != nil && !errors.Is(err, errCase) && !errors.Is(err, fusebox.ErrOpen) {
 				s.Errorf("at %v: %v", at, err)
 			}
 		}

@@ -1483,6 +1483,15 @@ func TestHugeDurationsSaturate(t *testing.T) {
 		}
 		l.refuse()
 	})
+	t.Run("growth from half the maximum", func(t *testing.T) {
+		l := newCellLab(t, func(c *fusebox.Config) { c.OpenFor, c.OpenForMax = math.MaxInt64/2+10, math.MaxInt64 })
+		l.trip()
+		l.Override(fusebox.ForceOpen, fusebox.Note{})
+		l.Lift(fusebox.Note{})
+		l.fail(1)
+		l.want(fusebox.Open)
+		l.refuse()
+	})
 	t.Run("ProbeTimeout", func(t *testing.T) {
 		l := newCellLab(t, func(c *fusebox.Config) { c.ProbeTimeout = math.MaxInt64 })
 		l.trip()

@@ -8,15 +8,20 @@ import (
 	"github.com/afex/hystrix-go/hystrix"
 )
 
-// hystrixCommand runs each call in a goroutine of its own, with a second one and a
-// timer beside it, and counts in a third, which drops what it cannot keep up
-// with: part of the cost falls after Do has returned, on another core if there
-// is one. Commands live in a table of the whole process, by name.
+// hystrixCommand runs each call in a goroutine of its own, with a second one
+// and a timer beside it, and counts in a third, which drops what it cannot keep
+// up with: part of the cost falls after Do has returned, on another core if
+// there is one. Commands live in a table of the whole process, by name.
 type hystrixCommand struct{ name string }
 
 var hystrixCommands atomic.Uint64
 
 func newHystrix(r rules) breaker {
+	return newHystrixOf(r, 1<<16) // tickets come back late under load
+}
+
+// newHystrixOf makes a command with so many tickets: calls at a time.
+func newHystrixOf(r rules, tickets int) breaker {
 	h := hystrixCommand{fmt.Sprintf("bench-%d", hystrixCommands.Add(1))}
 	percent := int(r.rate * 100)
 	if r.rate > usual.rate {
@@ -26,7 +31,7 @@ func newHystrix(r rules) breaker {
 	}
 	hystrix.ConfigureCommand(h.name, hystrix.CommandConfig{
 		Timeout:                60_000,
-		MaxConcurrentRequests:  1 << 16, // permits come back late under load
+		MaxConcurrentRequests:  tickets,
 		RequestVolumeThreshold: r.minCalls,
 		SleepWindow:            int(r.open.Milliseconds()),
 		ErrorPercentThreshold:  percent,

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/afex/hystrix-go/hystrix"
 	"github.com/alibaba/sentinel-golang/core/circuitbreaker"
 	"github.com/fusebox-go/fusebox"
 	"github.com/sony/gobreaker/v2"
@@ -69,9 +70,9 @@ func MeasureMemory() []Memory {
 		},
 		{name: "aegis", n: 10_000, build: func(string) any { return newAegis(usual) }},
 		{
-			name: "hystrix", n: 100, note: "after one call",
+			name: "hystrix", n: 100, note: "ten calls at a time, as by default; after one call",
 			build: func(string) any {
-				b := newHystrix(usual)
+				b := newHystrixOf(usual, hystrix.DefaultMaxConcurrent)
 				b.calls(succeed)(1)
 				return b
 			},

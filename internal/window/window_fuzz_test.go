@@ -87,7 +87,7 @@ func FuzzTime(f *testing.F) {
 	}
 	widths := []time.Duration{1, 2, 7, 1000, time.Second, time.Hour, math.MaxInt64 >> 20, math.MaxInt64 >> 5}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 2000 {
+		if len(data) > 300 {
 			return
 		}
 		s := script(data)
@@ -166,7 +166,7 @@ func FuzzCount(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 2000 {
+		if len(data) > 300 {
 			return
 		}
 		s := script(data)
