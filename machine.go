@@ -479,12 +479,13 @@ func (m *machine) openTime() time.Duration {
 
 // plainUntil returns the instant up to which a plain success of this closed
 // period only needs to be counted: the end of the window's bucket, or the
-// beginning of time while there is a run of failures for it to end.
+// beginning of time where the window is to move, or a run of failures to end.
 func (m *machine) plainUntil() time.Duration {
-	if m.run > 0 {
+	until := m.window.Until()
+	if m.run > 0 || m.now >= until {
 		return math.MinInt64
 	}
-	return m.window.Until()
+	return until
 }
 
 // setOverride sets a mode by hand; left is the time until it ends by itself,

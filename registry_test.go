@@ -103,7 +103,7 @@ func regSoon(tb testing.TB, fn func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(5 * time.Second):
 		tb.Fatal("deadlock")
 	}
 }

@@ -800,6 +800,17 @@ func TestC51TheRatesOfNothingAreZero(t *testing.T) {
 	}
 }
 
+func TestC52NoSuccessTripsByTheFailureRate(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Second} { // fast, slow
+		l := newCase(t, "ratio=0.5 min=4 window=10s", func(c *fusebox.Config) { c.SlowAfter, c.SlowRate = time.Second, 1 })
+		l.calls(3, errCase)
+		l.allow().RecordAfter(fusebox.Success, d)
+		l.want(fusebox.Closed)
+		l.calls(1, errCase)
+		l.want(fusebox.Open)
+	}
+}
+
 func TestC53RejectionsAreNoOutcomes(t *testing.T) {
 	l := newCase(t, "ratio=0.5 min=4 window=60s openfor=10s probes=1")
 	l.calls(4, errCase)

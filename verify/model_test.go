@@ -20,8 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("rapid.checks", "1000") // the command line overrides both
+	flag.Set("rapid.checks", "300") // the command line overrides these
 	flag.Set("rapid.steps", "100")
+	flag.Set("rapid.nofailfile", "true")                            // the seed is printed
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil))) // panics of observers
 	os.Exit(m.Run())
 }

@@ -404,7 +404,7 @@ func (o *oracle) follow(forced bool, at time.Duration, t fusebox.Transition) {
 // takes no lock, and leaves its reading of the clock unseen.
 func (o *oracle) allow(reading time.Duration) (*slip, *refusal) {
 	s := &slip{timed: o.cfg.SlowAfter > 0 || o.watched, start: reading}
-	if o.state == fusebox.Closed && o.mode != fusebox.Off {
+	if due, _ := o.due(); o.state == fusebox.Closed && o.mode != fusebox.Off && due == never {
 		s.generation = o.generation
 		return s, nil
 	}
@@ -567,7 +567,7 @@ func (o *oracle) takesNoLock(reading time.Duration, s *slip, e ending, slow bool
 	due, _ := o.due()
 	return s.kind == counted && s.generation == o.generation && o.mode != fusebox.Off && !o.watched &&
 		e.outcome == fusebox.Success && e.measured && e.direct && !slow &&
-		o.cfg.WindowCalls == 0 && run(o.outcomes) == 0 && max(o.seen, reading) < o.plainEnd && reading < due
+		o.cfg.WindowCalls == 0 && run(o.outcomes) == 0 && max(o.seen, reading) < o.plainEnd && due == never
 }
 
 func (o *oracle) judge(x outcome) {
