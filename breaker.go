@@ -290,6 +290,14 @@ func (b *Breaker) standing() (State, bool) {
 	return m.stateNow(), m.override != nil
 }
 
+// closed reports whether the breaker is closed and not overridden. It needs no
+// clock: time closes no breaker, and opens none.
+func (b *Breaker) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.state == Closed && b.machine.override == nil
+}
+
 // Snapshot returns all there is to know, true of one instant. Like State it
 // changes nothing.
 func (b *Breaker) Snapshot() Snapshot {

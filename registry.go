@@ -43,7 +43,7 @@ type Registry struct {
 	// mu is taken before a breaker's own lock, never after.
 	mu       sync.Mutex
 	places   []*place
-	hand     int // where the search for room goes on
+	hand     int // where the search for room goes on, at most len(places)
 	swept    time.Time
 	watchers []*watcher
 	shared   *Config // settings of all keys where Config is nil
@@ -76,20 +76,21 @@ func (r *Registry) Get(key string) *Breaker {
 		return b
 	}
 	b := newBreaker(key, r.config(key))
+	now := r.now()
+	r.sweep(now)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p, ok := r.breakers.Load(key); ok { // somebody was faster
 		return p.(*place).breaker
 	}
-	now := r.now()
-	r.sweep(now)
 	r.makeRoom(now)
 	for _, w := range r.watchers {
 		b.watch(w)
 	}
 	p := &place{key: key, breaker: b, last: now}
-	r.places = append(r.places, p)
+	r.places = slices.Insert(r.places, r.hand, p) // where the hand comes to last
+	r.hand++
 	r.breakers.Store(key, p)
 	return b
 }
@@ -131,8 +132,8 @@ func (r *Registry) Lookup(key string) (*Breaker, bool) {
 // call of the iterator. It does not count as use.
 func (r *Registry) All() iter.Seq2[string, *Breaker] {
 	return func(yield func(string, *Breaker) bool) {
-		r.mu.Lock()
 		r.sweep(r.now())
+		r.mu.Lock()
 		places := slices.Clone(r.places)
 		r.mu.Unlock()
 		slices.SortFunc(places, func(a, b *place) int { return strings.Compare(a.key, b.key) })
@@ -180,9 +181,9 @@ func (r *Registry) Observe(o Observer) (stop func()) {
 
 // Stats returns how full the registry is.
 func (r *Registry) Stats() RegistryStats {
+	r.sweep(r.now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sweep(r.now())
 	s := r.stats
 	s.Keys = len(r.places)
 	return s
@@ -196,69 +197,90 @@ func (r *Registry) now() time.Time {
 }
 
 // sweep drops idle breakers, every quarter of MaxIdle. Since a look-up leaves
-// only a mark, the time of a use is that of the sweep that finds it.
+// only a mark, the time of a use is that of the sweep that finds it. r.mu is
+// not held: whether a breaker is open is a question to its clock.
 func (r *Registry) sweep(now time.Time) {
+	var idle []*place
+	for _, p := range r.unused(now) {
+		if state, overridden := p.breaker.standing(); state != Open && !overridden {
+			idle = append(idle, p)
+		}
+	}
+	if len(idle) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range idle {
+		if i := slices.Index(r.places, p); i >= 0 && !p.used.Load() {
+			r.remove(i)
+			r.stats.Evicted++
+		}
+	}
+}
+
+// unused returns, if it is time for a sweep, what was not used for MaxIdle.
+func (r *Registry) unused(now time.Time) (places []*place) {
 	idle := or(r.MaxIdle, defaultMaxIdle)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.swept.IsZero() {
 		r.swept = now
 	}
 	if idle < 0 || now.Sub(r.swept) < idle/4 {
-		return
+		return nil
 	}
 	r.swept = now
-	for i := 0; i < len(r.places); {
-		p := r.places[i]
+	for _, p := range r.places {
 		if p.used.Swap(false) {
 			p.last = now
 		}
-		if now.Sub(p.last) >= idle && p.idle() {
-			r.remove(i)
-			r.stats.Evicted++
-		} else {
-			i++
+		if now.Sub(p.last) >= idle {
+			places = append(places, p)
 		}
+	}
+	return places
+}
+
+// makeRoom evicts as many breakers as have to go for another to come, if they
+// may: closed ones that are not overridden. r.mu is held.
+func (r *Registry) makeRoom(now time.Time) {
+	limit := or(r.MaxKeys, defaultMaxKeys)
+	for evicted := false; limit > 0 && len(r.places) >= limit; evicted = true {
+		i := r.victim(now)
+		if i < 0 {
+			if !evicted {
+				r.stats.Exceeded++
+			}
+			return
+		}
+		r.remove(i)
+		r.stats.Evicted++
 	}
 }
 
-// makeRoom evicts one breaker if the registry is full: the first from the hand
-// on that may go and was not used since the hand last passed.
-func (r *Registry) makeRoom(now time.Time) {
-	limit := or(r.MaxKeys, defaultMaxKeys)
-	if limit < 0 || len(r.places) < limit {
-		return
-	}
+// victim returns the first place from the hand on that may go and was not used
+// since the hand last passed it; -1 if none may go.
+func (r *Registry) victim(now time.Time) int {
 	for range 2 * len(r.places) { // the first round may only clear marks
-		r.hand %= len(r.places)
+		if r.hand >= len(r.places) {
+			r.hand = 0
+		}
 		p := r.places[r.hand]
 		if p.used.Swap(false) {
 			p.last = now
-		} else if p.closed() {
-			r.remove(r.hand)
-			r.stats.Evicted++
-			return
+		} else if p.breaker.closed() {
+			return r.hand
 		}
 		r.hand++
 	}
-	r.stats.Exceeded++
+	return -1
 }
 
-// remove removes a place; the last takes its position.
 func (r *Registry) remove(i int) {
 	r.breakers.Delete(r.places[i].key)
-	last := len(r.places) - 1
-	r.places[i] = r.places[last]
-	r.places[last] = nil
-	r.places = r.places[:last]
-}
-
-// closed reports whether the breaker may go for room.
-func (p *place) closed() bool {
-	state, overridden := p.breaker.standing()
-	return state == Closed && !overridden
-}
-
-// idle reports whether the breaker may go when nobody uses it.
-func (p *place) idle() bool {
-	state, overridden := p.breaker.standing()
-	return state != Open && !overridden
+	r.places = slices.Delete(r.places, i, i+1)
+	if i < r.hand {
+		r.hand--
+	}
 }

@@ -97,7 +97,7 @@ func TestStressHalfOpen(t *testing.T) {
 
 func stressHalfOpen(t *testing.T, probes int) {
 	stressCores(t)
-	periods := int64(10_000)
+	periods := int64(100)
 	if testing.Short() {
 		periods = 1000
 	}
