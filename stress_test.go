@@ -97,7 +97,7 @@ func TestStressHalfOpen(t *testing.T) {
 
 func stressHalfOpen(t *testing.T, probes int) {
 	stressCores(t)
-	periods := int64(100)
+	periods := int64(10_000)
 	if testing.Short() {
 		periods = 1000
 	}
@@ -110,7 +110,7 @@ func stressHalfOpen(t *testing.T, probes int) {
 		wg      sync.WaitGroup
 	)
 	b := fusebox.New("stress", fusebox.Config{
-		Consecutive: 1, OpenFor: 20 * time.Microsecond, OpenForMax: 20 * time.Microsecond, OpenJitter: -1,
+		Consecutive: 1, OpenFor: 3 * time.Microsecond, OpenForMax: 3 * time.Microsecond, OpenJitter: -1,
 		Probes: probes, CloseAfter: probes, ReopenAfter: 2, ProbeTimeout: time.Hour, Now: clock.Now,
 		Observers: []fusebox.Observer{{Transition: records.add}},
 	})
@@ -131,9 +131,11 @@ func stressHalfOpen(t *testing.T, probes int) {
 				if s.Outstanding > probes {
 					t.Errorf("%d probes outstanding, want at most %d", s.Outstanding, probes)
 				}
-				runtime.Gosched()
+				if draws.IntN(4) == 0 {
+					runtime.Gosched() // let others meet the probe
+				}
 				outcome := fusebox.Success
-				if draws.IntN(3) == 0 {
+				if draws.IntN(2) == 0 {
 					outcome = fusebox.Failure
 				}
 				span.to = order.Add(1)
