@@ -86,7 +86,7 @@ func (b *Breaker) config() *Config {
 // already, Do returns its error and counts nothing. What fn returns is
 // classified: see Config.Classify. A panic in fn passes on with its origin,
 // and runtime.Goexit ends the goroutine; both count as failures, and as
-// ignored if ctx is cancelled. Do allocates nothing.
+// ignored if ctx is cancelled. Do allocates nothing but for a probe.
 func (b *Breaker) Do(ctx context.Context, fn func(context.Context) error) error {
 	return b.do(ctx, nil, fn)
 }
@@ -113,7 +113,8 @@ func (b *Breaker) do(ctx context.Context, next Policy, fn func(context.Context) 
 
 // Allow asks to make a call. It returns a [Permit], which must be finished,
 // or the reason why not: the error of ctx if that is done, in which case
-// nothing is counted, or an [*OpenError]. It never blocks and allocates nothing.
+// nothing is counted, or an [*OpenError]. It never blocks. Admitting a call while
+// closed and rejecting one allocate nothing; admitting a probe does.
 func (b *Breaker) Allow(ctx context.Context) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return Permit{}, err

@@ -100,7 +100,7 @@ type Config struct {
 	// Classify turns what a call returned into an Outcome; ctx is the context
 	// the call was admitted with. nil: [DefaultClassify], which is the
 	// place to read about errors that are answers. With SlowAfter set, a call
-	// that Classify ignores, whose context is cancelled and that had lasted
+	// that Classify ignores, with an error, whose context is cancelled and that had lasted
 	// SlowAfter, is a slow failure: a hang whose callers give up is otherwise
 	// invisible. (Errors marked with [Ignore] and refusals stay ignored.)
 	// If it panics the call is a failure and the panic passes on.

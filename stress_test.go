@@ -90,17 +90,19 @@ func stressCores(tb testing.TB) {
 }
 
 func TestStressHalfOpen(t *testing.T) {
-	for _, probes := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d probes", probes), func(t *testing.T) { stressHalfOpen(t, probes) })
+	for _, c := range []struct {
+		probes  int
+		periods int64
+	}{{1, 1000}, {3, 10_000}} {
+		if testing.Short() {
+			c.periods /= 10
+		}
+		t.Run(fmt.Sprintf("of %d", c.probes), func(t *testing.T) { stressHalfOpen(t, c.probes, c.periods) })
 	}
 }
 
-func stressHalfOpen(t *testing.T, probes int) {
+func stressHalfOpen(t *testing.T, probes int, periods int64) {
 	stressCores(t)
-	periods := int64(10_000)
-	if testing.Short() {
-		periods = 1000
-	}
 	var (
 		clock   stressClock
 		records stressRecords

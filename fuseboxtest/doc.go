@@ -6,7 +6,7 @@
 // five after it ends:
 //
 //	var clock fuseboxtest.Clock
-//	breaker := fusebox.New("payments", fusebox.Config{Now: clock.Now})
+//	breaker := fusebox.New("payments", fusebox.Config{OpenJitter: -1, Now: clock.Now})
 //	outage := fuseboxtest.Outage{From: 10 * time.Second, To: 40 * time.Second}
 //	payments := &fuseboxtest.Dependency{Clock: &clock, Outages: []fuseboxtest.Outage{outage}}
 //	report, err := fuseboxtest.Drive(ctx, breaker, payments, fuseboxtest.Load{For: time.Minute})

@@ -16,7 +16,7 @@ import (
 // after it ends.
 func Example() {
 	var clock fuseboxtest.Clock
-	breaker := fusebox.New("payments", fusebox.Config{Now: clock.Now})
+	breaker := fusebox.New("payments", fusebox.Config{OpenJitter: -1, Now: clock.Now})
 	outage := fuseboxtest.Outage{From: 10 * time.Second, To: 40 * time.Second}
 	payments := &fuseboxtest.Dependency{Clock: &clock, Outages: []fuseboxtest.Outage{outage}}
 
@@ -32,7 +32,7 @@ func Example() {
 // The same in a testing/synctest bubble: no Clock, package time.
 func TestExampleInSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker := fusebox.New("payments", fusebox.Config{})
+		breaker := fusebox.New("payments", fusebox.Config{OpenJitter: -1})
 		outage := fuseboxtest.Outage{From: 10 * time.Second, To: 40 * time.Second}
 		payments := &fuseboxtest.Dependency{Outages: []fuseboxtest.Outage{outage}}
 
