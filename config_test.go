@@ -141,7 +141,7 @@ func TestAllInvalidFieldsAreNamedAtOnce(t *testing.T) {
 		Window: -1, Buckets: -1, WindowCalls: -1, MinCalls: -1, FailureRate: 2, SlowRate: 2, OpenFor: -1,
 		OpenForMax: -1, OpenJitter: 2, Probes: -1, CloseAfter: -1, ReopenAfter: -1, ProbeTimeout: -1, Mode: 9,
 	}.Validate()
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // joined by Validate itself
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("%T is not joined", err)
 	}

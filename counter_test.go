@@ -113,6 +113,23 @@ func TestACounterGrowsOnce(t *testing.T) {
 	}
 }
 
+func TestACounterThatManyGrowAtOnceLosesNothing(t *testing.T) {
+	onManyCores(t)
+	const goroutines, each = 8, 20
+	for range 500 {
+		c := &counter{}
+		c.contended.Store(patience - 1)
+		allAtOnce(goroutines, func(int) {
+			for range each {
+				c.add(c.cell.Load() + 1)
+			}
+		})
+		if got := c.sum(); got != goroutines*each {
+			t.Fatalf("sum = %d, want %d", got, goroutines*each)
+		}
+	}
+}
+
 func TestACalmCounterForgetsContention(t *testing.T) {
 	c := &counter{}
 	for range 10 * patience {

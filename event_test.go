@@ -708,7 +708,7 @@ func TestABreakerByTheRealClockStampsWallTime(t *testing.T) {
 	}
 }
 
-type cellFatError struct{ ballast [64]byte }
+type cellFatError struct{ _ [64]byte }
 
 func (*cellFatError) Error() string { return "fat" }
 

@@ -165,7 +165,7 @@ func ExampleBreaker_Do() {
 	err := b.Do(ctx, func(ctx context.Context) error {
 		return errRefused
 	})
-	fmt.Println(err == errRefused) // unchanged
+	fmt.Println(err == errRefused) //nolint:errorlint // the very same error
 	// Output: true
 }
 
@@ -678,7 +678,8 @@ func ExampleRegistry() {
 
 func ExampleRegistry_Get() {
 	var hosts fusebox.Registry
-	fmt.Println(hosts.Get("users") == hosts.Get("users"))
+	first, second := hosts.Get("users"), hosts.Get("users")
+	fmt.Println(first == second)
 	// Output: true
 }
 

@@ -129,7 +129,7 @@ type rejecter interface{ Rejected() bool }
 func search(err error) (marked bool, first rejecter) {
 	for err != nil {
 		if first == nil {
-			first, _ = err.(rejecter) //nolint:errorlint // this is what walks the tree
+			first, _ = err.(rejecter)
 		}
 		switch x := err.(type) { //nolint:errorlint // this is what walks the tree
 		case *ignoredError:

@@ -399,15 +399,15 @@ func TestANegativeBoundIsNone(t *testing.T) {
 func TestRoomIsMadeByWhatWasUsedLeastRecently(t *testing.T) {
 	l := newRegLab(t, 100, 0)
 	l.fill(regKeys("old ", 100)...)
-	l.fill(regKeys("new ", 50)...)
+	l.fill(regKeys("new ", 100)...)
 	var kept int
 	for _, key := range l.keys() {
 		if key[:3] == "new" {
 			kept++
 		}
 	}
-	if kept != 50 {
-		t.Errorf("of the 50 newest %d are kept, while of the 100 used before them %d are", kept, 100-kept)
+	if kept != 100 {
+		t.Errorf("of the 100 newest %d are kept, while of the 100 used before them %d are", kept, 100-kept)
 	}
 }
 
@@ -546,6 +546,23 @@ func TestGetSweepsToo(t *testing.T) {
 	}
 }
 
+func TestABreakerUsedWhileTheIdleAreLookedForStays(t *testing.T) {
+	l := newRegLab(t, 0, time.Hour)
+	var looking atomic.Bool
+	l.Config = func(key string) fusebox.Config {
+		return fusebox.Config{Now: func() time.Time {
+			if looking.Load() {
+				l.Lookup(key) // as another goroutine might
+			}
+			return l.time()
+		}}
+	}
+	l.fill("a")
+	l.advance(2 * time.Hour)
+	looking.Store(true)
+	l.wantKeys("a")
+}
+
 func TestAnOpenBreakerIsNotIdle(t *testing.T) {
 	const idle = 10 * time.Minute
 	l := newRegLab(t, 0, idle)
@@ -606,6 +623,19 @@ func TestObserveReachesBreakersMadeEarlierAndLater(t *testing.T) {
 	l.Get("earlier").Reset(fusebox.Note{})
 	if records != nil {
 		t.Errorf("told of %q after stop", records)
+	}
+}
+
+func TestStopReachesABreakerThatIsTheLastAndForgotten(t *testing.T) {
+	l := newRegLab(t, 0, 0)
+	b := l.Get("a")
+	told := 0
+	stop := l.Observe(fusebox.Observer{Transition: func(fusebox.Transition) { told++ }})
+	l.Delete("a")
+	stop()
+	regFinish(t, b, fusebox.Failure)
+	if told != 0 {
+		t.Errorf("told %d times after stop", told)
 	}
 }
 

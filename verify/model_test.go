@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -22,8 +21,8 @@ import (
 func TestMain(m *testing.M) {
 	flag.Set("rapid.checks", "300") // the command line overrides these
 	flag.Set("rapid.steps", "100")
-	flag.Set("rapid.nofailfile", "true")                            // the seed is printed
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil))) // panics of observers
+	flag.Set("rapid.nofailfile", "true")           // the seed is printed
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // panics of observers
 	os.Exit(m.Run())
 }
 

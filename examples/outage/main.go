@@ -113,7 +113,7 @@ type screen struct {
 	state fusebox.State
 }
 
-func (s *screen) print(format string, args ...any) { fmt.Fprintf(s.w, format, args...) }
+func (s *screen) print(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format, args...) }
 
 func (s *screen) call(at time.Duration, state fusebox.State, err error) {
 	if second := at.Truncate(time.Second); second != s.at {
