@@ -1,27 +1,25 @@
 # make         format, vet, unit tests: the loop while writing
 # make test    all that CI runs
 # make bench   the table of measured ratios against other libraries
+# make fuzz    each fuzz target for FUZZTIME
+# make lint    staticcheck and golangci-lint
+# make cover   coverage, and the functions that lack some
+# make api     write the golden files of the exported API anew
+# make clean   remove built tools and logs
 .PHONY: all fmt vet unit test bench fuzz lint cover api clean
 
 FUZZTIME ?= 30s
-export CGO_ENABLED ?= 1
 
 all: fmt vet unit
 
-fmt:
-	@tools/run fmt
-
-vet:
-	@tools/run vet
-
-unit:
-	@tools/run unit
+fmt vet unit cover:
+	@tools/run $@
 
 test:
 	@tools/test
 
 bench:
-	@cd bench && go run ./cmd/ratios $(BENCHFLAGS)
+	@cd bench && GOWORK=off go run ./cmd/ratios $(BENCHFLAGS)
 
 fuzz:
 	@tools/run fuzz $(FUZZTIME)
@@ -29,9 +27,6 @@ fuzz:
 lint:
 	@tools/run staticcheck
 	@tools/run lint
-
-cover:
-	@tools/run cover
 
 api:
 	@tools/run api -write

@@ -58,6 +58,20 @@ func run(root string, write bool) error {
 		return err
 	}
 	var differ []string
+	goldens, err := filepath.Glob(filepath.Join(root, "api", "*.txt"))
+	if err != nil {
+		return err
+	}
+	for _, file := range goldens {
+		if _, ok := surfaces[file]; ok {
+			continue
+		}
+		if !write {
+			differ = append(differ, file+": no such package any more\n")
+		} else if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
 	for file, text := range surfaces {
 		if write {
 			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {

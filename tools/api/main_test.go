@@ -34,7 +34,7 @@ const secret = 1
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
-	for _, not := range []string{"c int", "m()", "secret", "documented"} {
+	for _, not := range []string{"c int", "m()", "secret", "documented", "public"} {
 		if strings.Contains(string(text), not) {
 			t.Errorf("has %q:\n%s", not, text)
 		}
@@ -57,6 +57,18 @@ func TestAChangeOfTheSurfaceIsFound(t *testing.T) {
 	}
 	write("package p\n\nfunc F(int) {}\n")
 	if err := run(root, false); err == nil || !strings.Contains(err.Error(), "+ func F(int)") {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(root, "p.go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(root, false); err == nil || !strings.Contains(err.Error(), "no such package") {
+		t.Error(err)
+	}
+	if err := run(root, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(root, false); err != nil {
 		t.Error(err)
 	}
 }
