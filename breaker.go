@@ -225,7 +225,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 			}
 		}()
 	}
-	if g.watch != nil && t.kind != unjudged {
+	if g.watch != nil {
 		defer b.finished(g, t, r, d, v.accepted)
 	}
 	if more {

@@ -83,7 +83,7 @@ func (b *Breaker) publish() (g *gate, more bool) {
 	if m.story != nil && len(m.story.effects) > 0 {
 		b.stamp(m.story)
 	}
-	if g := b.gate.Load(); m.changed || g.refusal != nil && m.now >= g.until {
+	if old := b.gate.Load(); m.changed || old.refusal != nil && m.now >= old.until {
 		m.changed = false
 		b.gate.Store(b.newGate())
 	}

@@ -131,8 +131,8 @@ type kind uint8
 const (
 	counted  kind = iota // admitted closed: feeds the window
 	probe                // admitted half-open: decides
-	shadowed             // admitted by Shadow only: never comes to the machine
-	unjudged             // admitted in mode Off: counts nowhere
+	shadowed             // admitted by Shadow only; its end is not told to the machine
+	unjudged             // admitted in mode Off: counts nowhere; likewise
 	rejected             // not admitted
 )
 
@@ -204,9 +204,6 @@ func (m *machine) probeFree() bool {
 // finish takes the result of an admitted call.
 func (m *machine) finish(now time.Duration, t ticket, r result) verdict {
 	m.elapse(now)
-	if t.kind == unjudged {
-		return verdict{accepted: true}
-	}
 	if t.kind == probe {
 		return m.finishProbe(t, r)
 	}
@@ -502,6 +499,10 @@ func (m *machine) setOverride(now time.Duration, mode Mode, n Note, left time.Du
 	m.mode = mode
 	r := reason{cause: CauseOverride, counts: m.counts(fast), note: n}
 	if mode == ForceOpen && m.state == Open {
+		if m.now > m.deadline { // it has read half-open since the deadline
+			m.story.open += m.deadline - m.since
+			m.since = m.now
+		}
 		m.deadline = forever
 	}
 	if mode == ForceClosed && m.state == Closed {
@@ -689,7 +690,7 @@ func jittered(c *Config, doublings int, draw float64) time.Duration {
 	return time.Duration(scaled)
 }
 
-// later returns t + d, at most forever. d is not negative.
+// later returns t + d, at most forever. t is not negative.
 func later(t, d time.Duration) time.Duration {
 	if t > 0 && d > forever-t {
 		return forever

@@ -641,6 +641,21 @@ func TestAProbeOfAnOlderHalfOpenPeriodIsLate(t *testing.T) {
 
 // Lazy time.
 
+func TestForcingAnOverdueBreakerOpenDoesNotCountTheTimeItReadHalfOpen(t *testing.T) {
+	l := newCellLab(t)
+	l.trip()
+	l.advance(time.Hour)
+	l.Override(fusebox.ForceOpen, fusebox.Note{})
+	if got := l.Snapshot().Totals.Open; got != time.Second {
+		t.Errorf("open for %v, want the 1s of its period", got)
+	}
+	l.advance(time.Minute)
+	l.Lift(fusebox.Note{})
+	if got := l.Snapshot().Totals.Open; got != time.Minute+time.Second {
+		t.Errorf("open for %v, want 1m1s", got)
+	}
+}
+
 func TestReadingCommitsNothing(t *testing.T) {
 	l := newCellLab(t)
 	l.trip()

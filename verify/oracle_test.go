@@ -625,7 +625,8 @@ func (o *oracle) override(reading time.Duration, m fusebox.Mode, n fusebox.Note)
 	o.held, o.mode = &held{n, end}, m
 	switch {
 	case m == fusebox.ForceOpen && o.state == fusebox.Open:
-		o.deadline = never
+		o.openTime += min(o.seen, o.deadline) - o.since // the rest was not open, whatever follows
+		o.since, o.deadline = o.seen, never
 	case m == fusebox.ForceClosed && o.state == fusebox.Closed:
 		o.emptyWindow()
 	}

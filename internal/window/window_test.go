@@ -312,33 +312,6 @@ func TestAfterALongGapAWindowIsEmptyAndQuickToAdvance(t *testing.T) {
 	o.want(0, 0, 0)
 }
 
-func TestABucketsCountersStopAtTheLargestValue(t *testing.T) {
-	if math.MaxInt == math.MaxInt32 {
-		t.Skip("a tally of this many does not fit")
-	}
-	w := NewTime(10*time.Second, 10)
-	largest := uint64(math.MaxUint32) // no constant: it does not fit a 32-bit int
-	b := &w.buckets[w.head]
-	b.failures, b.slow = math.MaxUint32-1, math.MaxUint32-1
-	w.failures, w.slow = int(largest-1), int(largest-1)
-	for range 3 {
-		w.Add(true, true)
-		want := Tally{Calls: int(largest), Failures: int(largest), Slow: int(largest)}
-		if got := w.Tally(0, 0); got != want {
-			t.Fatalf("Tally = %+v, want %+v", got, want)
-		}
-	}
-	w.Advance(time.Second, 0)
-	w.Add(true, false)
-	if got := w.Tally(time.Second, 0).Failures; got != int(largest+1) {
-		t.Errorf("with the next bucket Failures = %d, want %d", got, largest+1)
-	}
-	w.Advance(10*time.Second, 0)
-	if got, want := w.Tally(10*time.Second, 0), (Tally{Calls: 1, Failures: 1}); got != want {
-		t.Errorf("without the full bucket: %+v, want %+v", got, want)
-	}
-}
-
 func TestACountWindowHoldsTheLastOutcomes(t *testing.T) {
 	type add struct{ failure, slow bool }
 	success, failure, slow, both := add{}, add{true, false}, add{false, true}, add{true, true}
