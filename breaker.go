@@ -104,7 +104,7 @@ func (b *Breaker) do(ctx context.Context, next Policy, fn func(context.Context) 
 		err = next.Do(ctx, fn)
 	}
 	if err == nil && b.gate.Load().classify == nil {
-		permit.Record(Success)
+		permit.Record(Success) // as Finish does; going through it costs 3 ns
 	} else {
 		permit.Finish(ctx, err)
 	}

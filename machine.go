@@ -36,7 +36,7 @@ type machine struct {
 	state      State
 	mode       Mode
 	generation uint64
-	since      time.Duration // when state was entered
+	since      time.Duration // when state was entered, or forced anew
 	override   *override     // nil: none
 
 	// closed
@@ -499,11 +499,8 @@ func (m *machine) setOverride(now time.Duration, mode Mode, n Note, left time.Du
 	m.mode = mode
 	r := reason{cause: CauseOverride, counts: m.counts(fast), note: n}
 	if mode == ForceOpen && m.state == Open {
-		if m.now > m.deadline { // it has read half-open since the deadline
-			m.story.open += m.deadline - m.since
-			m.since = m.now
-		}
-		m.deadline = forever
+		m.story.open += min(m.now, m.deadline) - m.since // after its deadline it read half-open
+		m.since, m.deadline = m.now, forever
 	}
 	if mode == ForceClosed && m.state == Closed {
 		m.window.Clear(m.now, m.plain+fast)
