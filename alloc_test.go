@@ -26,6 +26,18 @@ func cellAllocs(t *testing.T, most float64, f func()) {
 
 func cellNoRules() fusebox.Config { return fusebox.Config{FailureRate: -1, Consecutive: -1} }
 
+var cellSum int
+
+func TestDoAllocatesNothingForAFunctionThatCaptures(t *testing.T) {
+	ctx := context.Background()
+	b := fusebox.New("payments", cellNoRules())
+	cellAllocs(t, 0, func() {
+		n := 0
+		_ = b.Do(ctx, func(context.Context) error { n++; return nil })
+		cellSum += n
+	})
+}
+
 func TestACallAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
 	ok := func(context.Context) error { return nil }

@@ -41,6 +41,7 @@ type journal struct {
 	pending    []*entry   // records not yet delivered, oldest first
 	delivering bool       // somebody is at it
 	opening    *entry     // the last that began a generation, or a force-open
+	opened     *entry     // the last of those that opened the breaker
 	refusal    *OpenError // the last given out
 }
 
@@ -85,29 +86,33 @@ func (b *Breaker) config() *Config {
 // otherwise fn is not called and the error is an [*OpenError]. If ctx is done
 // already, Do returns its error and counts nothing. What fn returns is
 // classified: see Config.Classify. A panic in fn passes on with its origin,
-// and runtime.Goexit ends the goroutine; both count as failures, and as
-// ignored if ctx is cancelled. Do allocates nothing but for a probe.
+// and runtime.Goexit ends the goroutine; both count as an error would. Do
+// allocates nothing but for a probe.
 func (b *Breaker) Do(ctx context.Context, fn func(context.Context) error) error {
-	return b.do(ctx, nil, fn)
-}
-
-// do is Do with a policy around fn, if next is not nil.
-func (b *Breaker) do(ctx context.Context, next Policy, fn func(context.Context) error) error {
 	permit, err := b.Allow(ctx)
 	if err != nil {
 		return err
 	}
 	defer permit.abandon(ctx)
-	if next == nil {
-		err = fn(ctx)
-	} else {
-		err = next.Do(ctx, fn)
-	}
+	err = fn(ctx)
 	if err == nil && b.gate.Load().classify == nil {
 		permit.Record(Success) // as Finish does; going through it costs 3 ns
 	} else {
 		permit.Finish(ctx, err)
 	}
+	return err
+}
+
+// around is Do with a policy around fn. It stands apart because handing fn to
+// an interface makes it escape: Do would allocate every closure.
+func (b *Breaker) around(ctx context.Context, next Policy, fn func(context.Context) error) error {
+	permit, err := b.Allow(ctx)
+	if err != nil {
+		return err
+	}
+	defer permit.abandon(ctx)
+	err = next.Do(ctx, fn)
+	permit.Finish(ctx, err)
 	return err
 }
 
@@ -143,10 +148,14 @@ func (b *Breaker) start(g *gate) time.Duration {
 
 // ask decides about a call that the gate does not simply admit.
 func (b *Breaker) ask(g *gate) (Permit, error) {
-	if g.pass != nil && g.pass.kind == unjudged && g.until == forever {
-		return Permit{b: b, era: g.pass}, nil // off, and nothing will end it
+	off := g.pass != nil && g.pass.kind == unjudged
+	if off && g.until == forever {
+		return Permit{b: b, era: g.pass}, nil
 	}
 	now := b.elapsed()
+	if off && now < g.until {
+		return Permit{b: b, era: g.pass}, nil
+	}
 	if g.refusal != nil && now < g.until {
 		return b.refuse(g)
 	}
@@ -161,18 +170,23 @@ func (b *Breaker) ask(g *gate) (Permit, error) {
 		p.era = newEra(t)
 	case unjudged:
 		p.era = g.pass
+	case rejected:
+		p = Permit{}
 	}
+	p.start = now
 	if more {
 		// An observer may be slow, or end the goroutine: the time of the call
 		// begins after it, and a probe that nobody will make is given back.
 		defer func() { p.Cancel() }()
 		b.settle()
+		p.start = b.elapsed()
 	}
 	if t.kind == rejected {
-		p.b = nil
 		return b.refuse(g)
 	}
-	p.start = b.start(g)
+	if !g.timed {
+		p.start = unknown
+	}
 	return p.Take(), nil
 }
 
@@ -197,6 +211,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	if r.slow = d >= g.slowAfter; r.slow && gaveUp {
 		r.outcome = Failure
 	}
+	r.slow = r.slow && r.outcome != Ignored
 	if t.kind == shadowed {
 		c := &b.would[r.outcome]
 		c.add(c.cell.Load())
@@ -287,8 +302,17 @@ func (b *Breaker) standing() (State, bool) {
 	now := b.elapsed()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := b.machine.at(now)
+	m := b.look(now)
 	return m.stateNow(), m.override != nil
+}
+
+// look returns the machine as of now. It commits nothing, but the reading of
+// the clock has been seen: a later look never goes back behind it. b.mu is held.
+func (b *Breaker) look(now time.Duration) machine {
+	m := &b.machine
+	m.now = max(m.now, now)
+	b.publish()
+	return m.at(m.now)
 }
 
 // closed reports whether the breaker is closed and not overridden. It needs no
@@ -312,7 +336,7 @@ func (b *Breaker) Snapshot() Snapshot {
 func (b *Breaker) snapshot(now time.Duration) (s Snapshot, last *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m, fast := b.machine.at(now), b.fast()
+	m, fast := b.look(now), b.fast()
 	s = Snapshot{
 		Name: b.name, State: m.stateNow(), Mode: m.mode, Generation: m.generation,
 		Counts: m.counts(fast), Totals: b.totals(&m, fast),
@@ -358,6 +382,8 @@ func (b *Breaker) totals(m *machine, fast uint64) Totals {
 // Override sets the mode by hand, in place of the Config's, until n.Until or
 // until Lift; one override replaces another. An n.Until that has passed sets
 // nothing, and leaves a record that says so. Override panics if m is not a mode.
+// Until an override that has an end is over, every call takes the breaker's
+// lock: somebody has to see the end come.
 func (b *Breaker) Override(m Mode, n Note) {
 	if m > ForceClosed {
 		panic(fmt.Sprintf("fusebox: Override: no such mode: %d", m))
@@ -404,7 +430,7 @@ func (b *Breaker) Reconfigure(c Config) error {
 // elapsed returns the time since the breaker was made, in nanoseconds of its clock.
 func (b *Breaker) elapsed() time.Duration {
 	if b.clock != nil {
-		return b.clock().Sub(b.base)
+		return min(b.clock().Sub(b.base), forever-1)
 	}
 	return time.Since(b.base)
 }

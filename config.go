@@ -103,7 +103,8 @@ type Config struct {
 	// that Classify ignores, with an error, whose context is cancelled and that had lasted
 	// SlowAfter, is a slow failure: a hang whose callers give up is otherwise
 	// invisible. (Errors marked with [Ignore] and refusals stay ignored.)
-	// If it panics the call is a failure and the panic passes on.
+	// If it panics, the call is classified as one that panicked (a failure,
+	// ignored if ctx is cancelled), and the panic passes on.
 	Classify func(ctx context.Context, err error) Outcome
 
 	// Observers are told what happens, as if added by [Breaker.Observe].
@@ -111,10 +112,12 @@ type Config struct {
 
 	// Now replaces the clock, for simulations and tests (package fuseboxtest
 	// has such a clock). nil: the monotonic clock; wall time then appears in
-	// records only. A reading earlier than one before is taken as that one.
+	// records only. A reading earlier than one before is taken as that one: a
+	// clock that jumps far ahead and comes back makes the breaker wait for it.
 	Now func() time.Time
 
-	// Rand draws the jitter: a number in [0, 1). nil: math/rand/v2.
+	// Rand draws the jitter: a number in [0, 1). nil: math/rand/v2. A panic of
+	// it is counted as one of an observer, but in New, where it passes on.
 	Rand func() float64
 }
 

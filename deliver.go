@@ -49,8 +49,9 @@ func newWatchers(all []*watcher) *watchers {
 	return w
 }
 
-// Observe adds an observer. stop removes it: no callback begins after stop has
-// returned. The observer may stop itself, and stop may be called twice.
+// Observe adds an observer. stop removes it, and does not wait: a callback that
+// another goroutine is in, or about to enter, may still run. The observer may
+// stop itself, and stop may be called twice.
 func (b *Breaker) Observe(o Observer) (stop func()) {
 	w := &watcher{Observer: o}
 	b.watch(w)
@@ -155,6 +156,9 @@ func (b *Breaker) stamp(s *story) {
 		}
 		if e.From != e.To || e.Cause == CauseOverride && e.Mode == ForceOpen {
 			j.opening = e
+			if e.To == Open {
+				j.opened = e
+			}
 		}
 		if len(j.history) == maxHistory {
 			j.history = slices.Delete(j.history, 0, 1)
@@ -172,6 +176,7 @@ func (b *Breaker) settle() {
 	drawn, random := b.machine.drawn, b.machine.cfg.Rand
 	b.machine.drawn = false
 	b.mu.Unlock()
+	defer b.deliver() // also if random ends the goroutine
 	if drawn {
 		next := 0.5
 		func() {
@@ -182,7 +187,6 @@ func (b *Breaker) settle() {
 		b.machine.nextDraw = next
 		b.mu.Unlock()
 	}
-	b.deliver()
 }
 
 // draw returns a number in [0, 1): random's, if there is one and it keeps to that.
@@ -252,6 +256,7 @@ func (d *delivery) next() bool {
 	j.pending = j.pending[1:]
 	d.left = b.watchers.transition
 	b.mu.Unlock()
+	d.record = e.Transition // should the error end the goroutine
 	d.record = e.read()
 	return true
 }

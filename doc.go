@@ -26,8 +26,10 @@
 //     and when to come back.
 //   - The records of a breaker chain, and are delivered in order, none
 //     dropped, never under a lock.
-//   - No goroutine, no timer, no package-level state. While closed, a
-//     successful call takes no lock and allocates nothing; a rejection neither.
+//   - No goroutine, no timer, no package-level state. While closed with a time
+//     window, nearly every successful call takes no lock (the first of a
+//     bucket, and one after a failure, do; with a Finished observer, or an
+//     override that will end, all do), and none allocates; nor does a rejection.
 //
 // # Time
 //

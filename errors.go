@@ -21,8 +21,9 @@ var (
 // dependency. It is safe for concurrent use.
 type OpenError struct {
 	breaker  *Breaker
-	opening  *entry // what opened it, or began the half-open period
-	opened   time.Duration
+	opening  *entry // what began the present state
+	opened   *entry // what opened it: opening, or the one before
+	since    time.Duration
 	deadline time.Duration // forever: unknown
 }
 
@@ -42,7 +43,7 @@ func (e *OpenError) RetryAfter() time.Duration {
 	if e.deadline == forever {
 		return 0
 	}
-	return max(e.deadline-max(e.breaker.elapsed(), e.opened), 0)
+	return max(e.deadline-max(e.breaker.elapsed(), e.since), 0)
 }
 
 // Rejected reports true; see the function [Rejected].
@@ -54,11 +55,11 @@ func (e *OpenError) Is(target error) bool {
 	return target == ErrOpen || target == ErrProbing && e.opening.To == HalfOpen
 }
 
-// Error says which breaker, why it is open, in numbers, and when it probes.
+// Error says which breaker, why it opened, in numbers, and when it probes.
 func (e *OpenError) Error() string {
 	text := fmt.Sprintf("fusebox: %q is %v", e.opening.Name, e.opening.To)
 	if e.opening.To == HalfOpen {
-		return text + " and its probes are out"
+		return text + " and its probes are out, after " + e.opened.Why()
 	}
 	text += " (" + e.opening.Why() + ")"
 	if wait := e.RetryAfter(); wait > 0 {

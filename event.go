@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 )
 
@@ -160,9 +159,9 @@ func (t Transition) Why() string {
 	if t.Window > 0 {
 		span = " in " + t.Window.String()
 	}
-	by := func(what string) string {
+	by := func(what, by string) string {
 		if t.Note.By != "" {
-			what += " by " + t.Note.By
+			what += by + t.Note.By
 		}
 		if t.Note.Reason != "" {
 			what += ": " + t.Note.Reason
@@ -173,15 +172,19 @@ func (t Transition) Why() string {
 	case CauseNone:
 		return "nothing has happened"
 	case CauseFailureRate:
-		return fmt.Sprintf("failure rate %.2f >= %.2f, %d of %d calls%s", c.FailureRate(), t.Threshold, c.Failures, c.Calls, span)
+		return fmt.Sprintf("failure rate %s >= %s, %d of %d calls%s", rate(c.FailureRate()), rate(t.Threshold), c.Failures, c.Calls, span)
 	case CauseSlowRate:
-		return fmt.Sprintf("slow rate %.2f >= %.2f, %d of %d calls%s", c.SlowRate(), t.Threshold, c.Slow, c.Calls, span)
+		return fmt.Sprintf("slow rate %s >= %s, %d of %d calls%s", rate(c.SlowRate()), rate(t.Threshold), c.Slow, c.Calls, span)
 	case CauseConsecutive:
 		return fmt.Sprintf("%d failures in a row >= %.0f", c.Consecutive, t.Threshold)
 	case CauseTripWhen:
 		return fmt.Sprintf("TripWhen, %d of %d calls failed and %d were slow%s", c.Failures, c.Calls, c.Slow, span)
 	case CauseProbeFailed:
-		return fmt.Sprintf("%d of %d probes failed and %d were slow", c.Failures, c.Calls, c.Slow)
+		text := fmt.Sprintf("%d of %d probes failed", c.Failures, c.Calls)
+		if c.Slow > 0 {
+			text += fmt.Sprintf(" and %d were slow", c.Slow)
+		}
+		return text
 	case CauseProbeExpired:
 		return fmt.Sprintf("%d of %d probes failed, the last by not finishing in time", c.Failures, c.Calls)
 	case CauseProbesSucceeded:
@@ -189,18 +192,26 @@ func (t Transition) Why() string {
 	case CauseDeadline:
 		return "open period over"
 	case CauseOverride:
-		return by(t.Mode.String())
+		return by(t.Mode.String(), " by ")
 	case CauseOverrideEnded:
-		return "override ended, set" + strings.TrimPrefix(by(""), ":")
+		return by("override ended", ", set by ")
 	case CauseLift:
-		return by("override lifted")
+		return by("override lifted", " by ")
 	case CauseReset:
-		return by("reset")
+		return by("reset", " by ")
 	case CauseReconfigured:
 		return "reconfigured"
 	default:
 		return t.Cause.String()
 	}
+}
+
+// rate writes a fraction with two decimals, a small one with two digits.
+func rate(f float64) string {
+	if f > 0 && f < 0.01 {
+		return fmt.Sprintf("%.2g", f)
+	}
+	return fmt.Sprintf("%.2f", f)
 }
 
 // String returns a line for a log: name, states, Why, and the last error.
@@ -244,8 +255,9 @@ type Completion struct {
 // log/slog. If it ends in runtime.Goexit, it takes the caller's goroutine
 // along; nothing else is lost.
 //
-// A Finished function costs every call a second clock read; the other two
-// cost calls nothing.
+// A Finished function costs every call a second clock read and the breaker's
+// lock; the other two cost an admitted call nothing. Finished is not told of
+// calls in mode Off, Rejected not of what a shadow breaker would have rejected.
 type Observer struct {
 	Transition func(Transition)
 	Finished   func(Completion)

@@ -81,7 +81,7 @@ func TestTheTextsOfARejectionAndARecord(t *testing.T) {
 	a, b := l.allow(), l.allow()
 	defer a.Cancel()
 	defer b.Cancel()
-	if got, want := l.refuse().Error(), `fusebox: "payments" is half-open and its probes are out`; got != want {
+	if got, want := l.refuse().Error(), `fusebox: "payments" is half-open and its probes are out, after failure rate 0.63 >= 0.50, 41 of 65 calls in 10s`; got != want {
 		t.Errorf("error %s, want %s", got, want)
 	}
 }

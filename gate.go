@@ -15,7 +15,8 @@ type gate struct {
 	// and judged, and nothing will fall due.
 	era *era
 	// refusal is the rejection of every call before until; nil: ask the
-	// machine, which is to be asked from until on in any case.
+	// machine, which is to be asked from until on in any case. until is spent
+	// once such an instant has been seen.
 	refusal *OpenError
 	until   time.Duration
 	// pass is what a call is given that the mode alone admits: instead of a
@@ -25,10 +26,13 @@ type gate struct {
 	plain    *counter // rejected, if counting is all there is to do
 
 	timed     bool          // the start of a call must be known
-	slowAfter time.Duration // forever: no call is slow
-	watch     *watchers     // nil unless somebody watches calls
+	slowAfter time.Duration // forever: no call is slow; also in era
+	watch     *watchers     // nil unless somebody watches calls or rejections
 	classify  func(context.Context, error) Outcome
 }
+
+// spent is an instant before all others.
+const spent = time.Duration(math.MinInt64)
 
 // era is what a permit was issued for. For a closed generation, which all its
 // permits share, it has the lock-free part of the counting: a late result
@@ -83,14 +87,14 @@ func (b *Breaker) publish() (g *gate, more bool) {
 	if m.story != nil && len(m.story.effects) > 0 {
 		b.stamp(m.story)
 	}
-	if old := b.gate.Load(); m.changed || old.refusal != nil && m.now >= old.until {
+	if old := b.gate.Load(); m.changed || m.now >= old.until && old.until != spent {
 		m.changed = false
 		b.gate.Store(b.newGate())
 	}
 	g = b.gate.Load()
 	if e := g.era; e != nil {
 		until := int64(m.plainUntil())
-		if g.watch != nil {
+		if g.watch != nil && len(g.watch.finished) > 0 {
 			until = math.MinInt64
 		}
 		if until != e.until.Load() {
@@ -114,10 +118,6 @@ func (b *Breaker) newGate() *gate {
 	switch m.mode {
 	case Off:
 		g.pass = newEra(ticket{kind: unjudged})
-		if b.era != nil {
-			b.era.until.Store(math.MinInt64)
-		}
-		return g // the machine keeps a breaker that is off closed
 	case Shadow:
 		g.pass = newEra(ticket{kind: shadowed})
 		if b.would == nil {
@@ -125,11 +125,11 @@ func (b *Breaker) newGate() *gate {
 		}
 	}
 	switch {
-	case m.state == Closed && g.until == forever:
+	case m.state == Closed && (m.mode == Off || g.until != forever):
+		b.era.until.Store(math.MinInt64) // off, or an override will end: somebody must see to it
+	case m.state == Closed:
 		g.era = b.era
 		g.era.slowAfter.Store(int64(g.slowAfter))
-	case m.state == Closed: // an override will end: somebody must see to it
-		b.era.until.Store(math.MinInt64)
 	case m.state == Open:
 		g.until = min(g.until, m.probesAt())
 		g.refusal = b.openError(m.probesAt())
@@ -141,8 +141,8 @@ func (b *Breaker) newGate() *gate {
 		}
 		g.rejected = b.rejectedProbing
 	}
-	if m.now >= g.until { // seen, though the clock may go back behind it
-		g.refusal = nil
+	if m.now >= g.until { // it has been seen, though the clock may go back behind it
+		g.until = spent
 	}
 	if g.refusal != nil && g.pass == nil && g.watch == nil {
 		g.plain = g.rejected
@@ -155,7 +155,7 @@ func (b *Breaker) newGate() *gate {
 func (b *Breaker) openError(deadline time.Duration) *OpenError {
 	j := b.journal
 	if e := j.refusal; e == nil || e.opening != j.opening || e.deadline != deadline {
-		j.refusal = &OpenError{breaker: b, opening: j.opening, opened: b.machine.since, deadline: deadline}
+		j.refusal = &OpenError{breaker: b, opening: j.opening, opened: j.opened, since: b.machine.since, deadline: deadline}
 	}
 	return j.refusal
 }

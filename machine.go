@@ -41,7 +41,7 @@ type machine struct {
 
 	// closed
 	window  tally
-	plain   uint64 // successes of this closed period that came through finish
+	plain   uint64 // successes of this closed period that came through finish, slow ones too
 	run     int    // failures in a row
 	lastErr error  // of this closed or half-open period
 
@@ -676,7 +676,7 @@ func period(c *Config, doublings int) time.Duration {
 
 // jittered returns the open period scaled by 1 ± OpenJitter; draw is in [0, 1).
 func jittered(c *Config, doublings int, draw float64) time.Duration {
-	d := period(c, max(doublings, 0))
+	d := period(c, doublings)
 	if c.OpenJitter <= 0 {
 		return d
 	}

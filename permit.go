@@ -78,7 +78,7 @@ func (p *Permit) Record(o Outcome) bool {
 	if b.clock == nil { // b.elapsed, by hand: it is not inlined
 		now = time.Since(b.base)
 	} else {
-		now = b.clock().Sub(b.base)
+		now = b.elapsed()
 	}
 	if int64(now) >= e.until.Load() || int64(now-p.start) >= e.slowAfter.Load() || !e.count(seen) {
 		return p.end(o, measured, nil, false)
@@ -88,9 +88,10 @@ func (p *Permit) Record(o Outcome) bool {
 }
 
 // RecordAfter is Record for a call whose duration d the caller has measured:
-// d, not the breaker's clock, decides whether it was slow.
+// d, not the breaker's clock, decides whether it was slow. It takes the
+// breaker's lock, also for a success.
 func (p *Permit) RecordAfter(o Outcome, d time.Duration) bool {
-	return p.end(o, max(d, 0), nil, false)
+	return p.end(o, min(max(d, 0), forever-1), nil, false)
 }
 
 // measured stands for a duration that the breaker measures.
@@ -149,7 +150,7 @@ func (p *Permit) Take() Permit {
 }
 
 // abandon finishes a permit whose call did not return: it panicked, or ended
-// its goroutine. That is a failure, unless its caller had gone away.
+// its goroutine: classified as an error of which nothing is known.
 func (p *Permit) abandon(ctx context.Context) {
 	if p.b != nil {
 		p.lost(ctx)

@@ -29,6 +29,8 @@ func Call[T any](ctx context.Context, p Policy, fn func(context.Context) (T, err
 	}
 	var value T
 	err := p.Do(ctx, func(ctx context.Context) (err error) {
+		var zero T
+		value = zero // should fn panic, and p live on
 		value, err = fn(ctx)
 		return err
 	})
@@ -62,7 +64,7 @@ type chain struct{ outer, inner Policy }
 
 func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
 	if b, ok := c.outer.(*Breaker); ok {
-		return b.do(ctx, c.inner, fn) // needs no closure
+		return b.around(ctx, c.inner, fn) // needs no closure
 	}
 	return c.outer.Do(ctx, func(ctx context.Context) error { return c.inner.Do(ctx, fn) })
 }

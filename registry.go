@@ -211,12 +211,30 @@ func (r *Registry) sweep(now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range idle {
-		if i := slices.Index(r.places, p); i >= 0 && !p.used.Load() {
-			r.remove(i)
-			r.stats.Evicted++
+	r.removeUnused(idle)
+}
+
+// removeUnused removes those of places that are still there and still unused,
+// in one pass. r.mu is held.
+func (r *Registry) removeUnused(places []*place) {
+	doomed := make(map[*place]bool, len(places))
+	for _, p := range places {
+		doomed[p] = !p.used.Load()
+	}
+	kept, hand := r.places[:0], r.hand
+	for i, p := range r.places {
+		if !doomed[p] {
+			kept = append(kept, p)
+			continue
+		}
+		r.breakers.Delete(p.key)
+		r.stats.Evicted++
+		if i < hand { // the hand stays where it points
+			r.hand--
 		}
 	}
+	clear(r.places[len(kept):])
+	r.places = kept
 }
 
 // unused returns, if it is time for a sweep, what was not used for MaxIdle.

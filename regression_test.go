@@ -635,7 +635,7 @@ func TestC41CountsEqualARecount(t *testing.T) {
 			begin := l.clock.Now()
 			width := c.Window / time.Duration(c.Buckets)
 			var seen []outcome
-			latest, run := int64(0), 0 // bucket of the last result
+			latest, run := int64(0), 0 // the latest bucket seen
 			recount := func(present int64) (n fusebox.Counts) {
 				from := 0
 				if c.WindowCalls > 0 {
@@ -687,7 +687,6 @@ func TestC41CountsEqualARecount(t *testing.T) {
 					} else if !p.Record(result) {
 						t.Fatal("not accepted")
 					}
-					latest = bucket
 					seen = append(seen, o)
 					if len(seen) > 2000 {
 						seen = seen[1000:] // more than a window holds, or fell out long ago
@@ -699,6 +698,7 @@ func TestC41CountsEqualARecount(t *testing.T) {
 				if got, want := l.Snapshot().Counts, recount(bucket); got != want {
 					t.Fatalf("step %d: counts are %+v, recounted %+v", step, got, want)
 				}
+				latest = bucket // the Snapshot has seen it
 			}
 		})
 	}

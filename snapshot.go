@@ -51,8 +51,8 @@ type Snapshot struct {
 }
 
 // Totals count since the breaker was made; they never decrease. Finished calls
-// are Successes + Failures + Ignored + Late. What finishes in mode Off is
-// counted nowhere, what a shadow breaker would have rejected only below WouldReject.
+// are Successes + Failures + Ignored + Late. What finishes in mode Off, and is
+// not late, is counted nowhere, what a shadow breaker would have rejected only below WouldReject.
 type Totals struct {
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`

@@ -41,6 +41,9 @@ type Report struct {
 	// durations in a Report and in an Outage count.
 	Start time.Time
 
+	// Ran is how long the run took: nothing is known of what came after.
+	Ran time.Duration
+
 	// State is that of the breaker before the first call.
 	State fusebox.State
 
@@ -91,6 +94,7 @@ func Drive(ctx context.Context, b *fusebox.Breaker, d *Dependency, load Load) (R
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.report.Ran = d.now().Sub(r.report.Start)
 	return r.report, err
 }
 
@@ -197,7 +201,8 @@ func (r Report) At(t fusebox.Transition) time.Duration {
 
 // Until returns how long after the instant since, which counts from Start, the
 // breaker was in the given state for the first time; 0 if it was in it then.
-// ok is false if that did not happen in the run. A breaker becomes half-open
+// ok is false if that did not happen in the run, which may have ended before
+// since. A breaker becomes half-open
 // with the first call at or after its deadline, not before.
 func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok bool) {
 	state := r.State
@@ -210,7 +215,7 @@ func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok
 			return at - since, true
 		}
 	}
-	return 0, state == s
+	return 0, state == s && since <= r.Ran
 }
 
 // Within returns nil if the breaker was in the given state at some instant
@@ -219,6 +224,8 @@ func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok
 func (r Report) Within(s fusebox.State, since, limit time.Duration) error {
 	d, ok := r.Until(s, since)
 	switch {
+	case !ok && since > r.Ran:
+		return fmt.Errorf("fuseboxtest: %v within %v after %v: the run ended before, after %v\n%v", s, limit, since, r.Ran, r)
 	case !ok:
 		return fmt.Errorf("fuseboxtest: never %v after %v, want within %v\n%v", s, since, limit, r)
 	case d > limit:

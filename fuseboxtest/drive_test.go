@@ -148,7 +148,7 @@ func TestDriveSaysWhatIsWrongWithItsArguments(t *testing.T) {
 
 func TestUntil(t *testing.T) {
 	start := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
-	r := fuseboxtest.Report{Start: start, Transitions: []fusebox.Transition{
+	r := fuseboxtest.Report{Start: start, Ran: 2 * time.Minute, Transitions: []fusebox.Transition{
 		{From: fusebox.Closed, To: fusebox.Open, At: start.Add(2 * time.Second)},
 		{From: fusebox.Open, To: fusebox.HalfOpen, At: start.Add(3 * time.Second)},
 		{From: fusebox.HalfOpen, To: fusebox.Closed, At: start.Add(4 * time.Second)},
@@ -179,5 +179,25 @@ func TestUntil(t *testing.T) {
 	}
 	if err := r.Within(fusebox.Open, time.Minute, time.Second); err == nil || !strings.Contains(err.Error(), "never open after 1m0s") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+func TestAReportKnowsNothingOfWhatCameAfterTheRun(t *testing.T) {
+	var clock fuseboxtest.Clock
+	b := fusebox.New("b", fusebox.Config{OpenJitter: -1, Now: clock.Now})
+	outage := fuseboxtest.Outage{From: 20 * time.Second, To: 30 * time.Second}
+	d := &fuseboxtest.Dependency{Clock: &clock, Outages: []fuseboxtest.Outage{outage}}
+	report, err := fuseboxtest.Drive(t.Context(), b, d, fuseboxtest.Load{For: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Ran != 10*time.Second {
+		t.Errorf("ran %v, want 10s", report.Ran)
+	}
+	if _, ok := report.Until(fusebox.Closed, outage.To); ok {
+		t.Error("closed after the run")
+	}
+	if err := report.Within(fusebox.Closed, outage.To, 5*time.Second); err == nil {
+		t.Error("an outage after the run passes")
 	}
 }

@@ -61,12 +61,12 @@ func ExampleDrive() {
 	// 160 calls: 80 reached the dependency, 12 of them failed; 80 rejected open, 0 probing
 	// 700ms: closed → open: 5 failures in a row >= 5
 	// 1.75s: open → half-open: open period over
-	// 1.75s: half-open → open: 1 of 1 probes failed and 0 were slow
+	// 1.75s: half-open → open: 1 of 1 probes failed
 	// 2.8s: open → half-open: open period over
 	// 2.9s: half-open → closed: 3 probes succeeded
 	// 4.2s: closed → open: 5 failures in a row >= 5
 	// 5.25s: open → half-open: open period over
-	// 5.25s: half-open → open: 1 of 1 probes failed and 0 were slow
+	// 5.25s: half-open → open: 1 of 1 probes failed
 	// 6.3s: open → half-open: open period over
 	// 6.4s: half-open → closed: 3 probes succeeded <nil>
 }

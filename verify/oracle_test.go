@@ -481,7 +481,7 @@ func (o *oracle) finish(reading time.Duration, s *slip, e ending) bool {
 	accepted, ask, generation := o.take(reading, s, e, result, slow)
 	if o.watched {
 		o.completions = append(o.completions, fusebox.Completion{
-			Name: "model", Outcome: result, Slow: slow, Duration: d, Err: e.err,
+			Name: "model", Outcome: result, Slow: slow && result != fusebox.Ignored, Duration: d, Err: e.err,
 			Probe: s.kind == probe, Late: !accepted, WouldReject: s.kind == shadowed,
 		})
 	}
@@ -672,8 +672,10 @@ func (o *oracle) reconfigure(reading time.Duration, c fusebox.Config) {
 	o.follow(false, o.seen, fusebox.Transition{Cause: fusebox.CauseReconfigured})
 }
 
-// snapshot is what a Snapshot must show at a reading of the clock.
+// snapshot is what a Snapshot must show at a reading of the clock. It commits
+// nothing, but its reading has been seen.
 func (o *oracle) snapshot(reading time.Duration) fusebox.Snapshot {
+	o.seen = max(o.seen, reading)
 	v := o.clone()
 	v.elapse(reading)
 	s := fusebox.Snapshot{

@@ -1,0 +1,265 @@
+package fusebox_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/fuseboxtest"
+)
+
+var errFault = errors.New("down")
+
+// faultLab returns a breaker that one failure trips, for a second, on a clock.
+func faultLab(change func(*fusebox.Config)) (*fusebox.Breaker, *fuseboxtest.Clock) {
+	clock := &fuseboxtest.Clock{}
+	c := fusebox.Config{
+		Consecutive: 1, Probes: 1, OpenFor: time.Second, OpenJitter: -1, ProbeTimeout: time.Second, Now: clock.Now,
+	}
+	if change != nil {
+		change(&c)
+	}
+	return fusebox.New("payments", c), clock
+}
+
+func faultTrip(b *fusebox.Breaker) {
+	_ = b.Do(context.Background(), func(context.Context) error { return errFault })
+}
+
+// onGoroutine runs f on a goroutine that f may end, and returns what it panicked with.
+func onGoroutine(f func()) (panicked any) {
+	done := make(chan any)
+	go func() {
+		defer func() { done <- recover() }()
+		f()
+	}()
+	return <-done
+}
+
+func TestAnObserverMayEndTheGoroutineOfARejectedCall(t *testing.T) {
+	ctx := context.Background()
+	b, clock := faultLab(nil)
+	faultTrip(b)
+	clock.Advance(time.Second)
+	if _, err := b.Allow(ctx); err != nil { // a probe that is never finished
+		t.Fatal(err)
+	}
+	b.Observe(fusebox.Observer{Transition: func(fusebox.Transition) { runtime.Goexit() }})
+	clock.Advance(time.Second + 1)
+	if p := onGoroutine(func() { _, _ = b.Allow(ctx) }); p != nil {
+		t.Errorf("Allow panicked: %v", p)
+	}
+}
+
+func TestAnErrorThatEndsTheGoroutineDoesNotFalsifyItsRecord(t *testing.T) {
+	var got []fusebox.Transition
+	b, _ := faultLab(func(c *fusebox.Config) {
+		c.Observers = []fusebox.Observer{{Transition: func(r fusebox.Transition) { got = append(got, r) }}}
+	})
+	onGoroutine(func() {
+		_ = b.Do(context.Background(), func(context.Context) error { return exitingError{} })
+	})
+	if len(got) != 1 || got[0].Cause != fusebox.CauseConsecutive {
+		t.Errorf("delivered %v, want the trip", got)
+	}
+}
+
+type exitingError struct{}
+
+func (exitingError) Error() string { runtime.Goexit(); return "" }
+
+func TestARandThatEndsTheGoroutineKeepsNoRecordBack(t *testing.T) {
+	delivered, exit := 0, false
+	b, _ := faultLab(func(c *fusebox.Config) {
+		c.Rand = func() float64 {
+			if exit {
+				runtime.Goexit()
+			}
+			return 0.5
+		}
+		c.Observers = []fusebox.Observer{{Transition: func(fusebox.Transition) { delivered++ }}}
+	})
+	exit = true
+	onGoroutine(func() { faultTrip(b) })
+	if delivered != 1 {
+		t.Errorf("%d records delivered, want 1", delivered)
+	}
+}
+
+func TestReadingNeverGoesBack(t *testing.T) {
+	b, clock := faultLab(nil)
+	faultTrip(b)
+	clock.Advance(time.Second)
+	before := b.Snapshot()
+	clock.Advance(-500 * time.Millisecond)
+	if after := b.Snapshot(); after.Totals.Open < before.Totals.Open || after.State != before.State {
+		t.Errorf("open for %v and %v, later for %v and %v", before.Totals.Open, before.State, after.Totals.Open, after.State)
+	}
+}
+
+func TestAClockThatPanicsAtTheStartOfAProbeKeepsNoSlot(t *testing.T) {
+	ctx := context.Background()
+	reads := math.MaxInt
+	var clock fuseboxtest.Clock
+	b, _ := faultLab(func(c *fusebox.Config) {
+		c.SlowAfter = time.Second
+		c.Probes = 2
+		c.Now = func() time.Time {
+			if reads--; reads == -1 { // once
+				panic("no time")
+			}
+			return clock.Now()
+		}
+	})
+	faultTrip(b)
+	clock.Advance(time.Second)
+	first, err := b.Allow(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		reads = n
+		onGoroutine(func() {
+			p, err := b.Allow(ctx)
+			reads = math.MaxInt
+			if err == nil {
+				p.Cancel()
+			}
+		})
+	}
+	reads = math.MaxInt
+	first.Cancel()
+	if n := b.Snapshot().Outstanding; n != 0 {
+		t.Errorf("%d probes outstanding, want 0", n)
+	}
+}
+
+func TestTheEndOfTimeIsNoNilError(t *testing.T) {
+	ctx := context.Background()
+	b, clock := faultLab(nil)
+	faultTrip(b)
+	clock.Set(clock.Now().AddDate(400, 0, 0))
+	if _, err := b.Allow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Allow(ctx); !errors.Is(err, fusebox.ErrProbing) || !strings.Contains(err.Error(), "half-open") {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsSlowWithoutASlowRule(t *testing.T) {
+	b, _ := faultLab(nil)
+	p, err := b.Allow(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.RecordAfter(fusebox.Success, math.MaxInt64)
+	if n := b.Snapshot().Totals.Slow; n != 0 {
+		t.Errorf("%d slow calls, want none", n)
+	}
+}
+
+func TestTheResultOfACallThatPanicsIsNotThatOfTheOneBefore(t *testing.T) {
+	twice := fusebox.PolicyFunc(func(ctx context.Context, fn func(context.Context) error) (err error) {
+		_ = fn(ctx)
+		defer func() {
+			if recover() != nil {
+				err = errFault
+			}
+		}()
+		return fn(ctx)
+	})
+	n := 0
+	v, err := fusebox.Call(context.Background(), twice, func(context.Context) (int, error) {
+		if n++; n == 2 {
+			panic("second")
+		}
+		return 5, errFault
+	})
+	if v != 0 || err == nil {
+		t.Errorf("%d, %v, want 0 and an error", v, err)
+	}
+}
+
+func TestAnIgnoredCallIsNotSlow(t *testing.T) {
+	var got fusebox.Completion
+	b, clock := faultLab(func(c *fusebox.Config) {
+		c.SlowAfter = time.Second
+		c.Observers = []fusebox.Observer{{Finished: func(c fusebox.Completion) { got = c }}}
+	})
+	_ = b.Do(context.Background(), func(context.Context) error {
+		clock.Advance(time.Minute)
+		return fusebox.Ignore(errFault)
+	})
+	if got.Outcome != fusebox.Ignored || got.Slow {
+		t.Errorf("%+v, want ignored and not slow", got)
+	}
+}
+
+func TestARejectionInHalfOpenSaysWhyTheBreakerOpened(t *testing.T) {
+	ctx := context.Background()
+	b, clock := faultLab(nil)
+	faultTrip(b)
+	clock.Advance(time.Second)
+	if _, err := b.Allow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Allow(ctx)
+	const want = `fusebox: "payments" is half-open and its probes are out, after 1 failures in a row >= 1`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+func TestASmallRateIsNotWrittenAsZero(t *testing.T) {
+	trip := fusebox.Transition{
+		Cause: fusebox.CauseFailureRate, Threshold: 0.002, Counts: fusebox.Counts{Calls: 1000, Failures: 3}, Window: time.Second,
+	}
+	if got, want := trip.Why(), "failure rate 0.003 >= 0.002, 3 of 1000 calls in 1s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestWhyAnOverrideEndedReadsAsASentence(t *testing.T) {
+	for _, c := range []struct {
+		note fusebox.Note
+		want string
+	}{
+		{fusebox.Note{}, "override ended"},
+		{fusebox.Note{Reason: "drill"}, "override ended: drill"},
+		{fusebox.Note{By: "ann"}, "override ended, set by ann"},
+		{fusebox.Note{By: "ann", Reason: "drill"}, "override ended, set by ann: drill"},
+	} {
+		if got := (fusebox.Transition{Cause: fusebox.CauseOverrideEnded, Note: c.note}).Why(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.note, got, c.want)
+		}
+	}
+}
+
+// Ten times as many idle breakers may take some ten times as long to drop, not
+// a hundred.
+func TestDroppingIdleBreakersIsNotQuadratic(t *testing.T) {
+	took := func(n int) time.Duration {
+		clock := &fuseboxtest.Clock{}
+		r := fusebox.Registry{MaxKeys: -1, Now: clock.Now}
+		for i := range n {
+			r.Get(strconv.Itoa(i))
+		}
+		clock.Advance(2 * time.Hour)
+		begin := time.Now()
+		if s := r.Stats(); s.Keys != 0 || s.Evicted != uint64(n) {
+			t.Fatalf("%+v, want all %d gone", s, n)
+		}
+		return time.Since(begin)
+	}
+	few, many := took(5_000), took(100_000)
+	if many > 100*few+time.Second {
+		t.Errorf("%v for 5,000 and %v for 100,000", few, many)
+	}
+}
