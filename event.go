@@ -176,19 +176,19 @@ func (t Transition) Why() string {
 	case CauseSlowRate:
 		return fmt.Sprintf("slow rate %s >= %s, %d of %d calls%s", rate(c.SlowRate()), rate(t.Threshold), c.Slow, c.Calls, span)
 	case CauseConsecutive:
-		return fmt.Sprintf("%d failures in a row >= %.0f", c.Consecutive, t.Threshold)
+		return fmt.Sprintf("%s in a row >= %.0f", some(c.Consecutive, "failure"), t.Threshold)
 	case CauseTripWhen:
-		return fmt.Sprintf("TripWhen, %d of %d calls failed and %d were slow%s", c.Failures, c.Calls, c.Slow, span)
+		return fmt.Sprintf("TripWhen, %d of %d calls failed, %d slow%s", c.Failures, c.Calls, c.Slow, span)
 	case CauseProbeFailed:
 		text := fmt.Sprintf("%d of %d probes failed", c.Failures, c.Calls)
 		if c.Slow > 0 {
-			text += fmt.Sprintf(" and %d were slow", c.Slow)
+			text += fmt.Sprintf(", %d slow", c.Slow)
 		}
 		return text
 	case CauseProbeExpired:
 		return fmt.Sprintf("%d of %d probes failed, the last by not finishing in time", c.Failures, c.Calls)
 	case CauseProbesSucceeded:
-		return fmt.Sprintf("%.0f probes succeeded", t.Threshold)
+		return some(int(t.Threshold), "probe") + " succeeded"
 	case CauseDeadline:
 		return "open period over"
 	case CauseOverride:
@@ -204,6 +204,14 @@ func (t Transition) Why() string {
 	default:
 		return t.Cause.String()
 	}
+}
+
+// some writes a number of things.
+func some(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // rate writes a fraction with two decimals, a small one with two digits.

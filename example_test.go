@@ -114,7 +114,7 @@ func ExampleConfig_tripWhen() {
 		_ = b.Do(ctx, refuse)
 	}
 	fmt.Println(b.Snapshot().Last.Why())
-	// Output: TripWhen, 3 of 3 calls failed and 0 were slow in 10s
+	// Output: TripWhen, 3 of 3 calls failed, 0 slow in 10s
 }
 
 func ExampleConfig_Validate() {
@@ -218,7 +218,7 @@ func ExampleBreaker_History() {
 	// Output:
 	// "payments" closed → open: 2 failures in a row >= 2; last error: connection refused
 	// "payments" open → half-open: open period over
-	// "payments" half-open → closed: 1 probes succeeded
+	// "payments" half-open → closed: 1 probe succeeded
 }
 
 func ExampleBreaker_Observe() {

@@ -211,7 +211,7 @@ func TestARejectionInHalfOpenSaysWhyTheBreakerOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := b.Allow(ctx)
-	const want = `fusebox: "payments" is half-open and its probes are out, after 1 failures in a row >= 1`
+	const want = `fusebox: "payments" is half-open and its probes are out, after 1 failure in a row >= 1`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %v", err, want)
 	}
