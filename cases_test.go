@@ -657,9 +657,6 @@ func (r *btRun) look(rejection *fusebox.OpenError) map[string]string {
 	}
 }
 
-// caseFinished returns how many calls have finished.
-func caseFinished(t fusebox.Totals) uint64 { return t.Successes + t.Failures + t.Ignored + t.Late }
-
 // TestCaseFilesAreReadStrictly holds that a slip of the pen in a block is not
 // taken for a block that passes.
 func TestCaseFilesAreReadStrictly(t *testing.T) {
@@ -748,30 +745,3 @@ type btFailure struct {
 
 func (f *btFailure) Helper()               {}
 func (f *btFailure) Errorf(string, ...any) { f.n++ }
-
-// caseClock is a clock that moves when told to. It may go back.
-type caseClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newCaseClock() *caseClock {
-	return &caseClock{now: time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)}
-}
-
-// Now returns the present time of the clock.
-func (c *caseClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Set sets the clock.
-func (c *caseClock) Set(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = now
-}
-
-// Advance moves the clock on.
-func (c *caseClock) Advance(d time.Duration) { c.Set(c.Now().Add(d)) }

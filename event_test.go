@@ -125,10 +125,6 @@ func TestRatesOfAnEmptyWindowAreZero(t *testing.T) {
 	}
 }
 
-type cellBadError struct{}
-
-func (cellBadError) Error() string { panic("no text") }
-
 func TestTheLastErrorsText(t *testing.T) {
 	long := strings.Repeat("a", 150) + strings.Repeat("ü", 100)
 	for name, c := range map[string]struct {

@@ -17,15 +17,6 @@ import (
 // cellCopy copies what go vet would not let be copied.
 func cellCopy[T any](p *T) T { return *p }
 
-func (l *cellLab) wantTotals(successes, failures, ignored, late uint64) {
-	l.Helper()
-	t := l.Snapshot().Totals
-	if t.Successes != successes || t.Failures != failures || t.Ignored != ignored || t.Late != late {
-		l.Fatalf("%d successes, %d failures, %d ignored, %d late; want %d, %d, %d, %d",
-			t.Successes, t.Failures, t.Ignored, t.Late, successes, failures, ignored, late)
-	}
-}
-
 // cellStates are the kinds of permit: admitted closed, as a probe, in shadow, in off.
 var cellStates = map[string]func(testing.TB) (*cellLab, fusebox.Permit){
 	"closed": func(tb testing.TB) (*cellLab, fusebox.Permit) {

@@ -57,12 +57,7 @@ func regFinish(tb testing.TB, b *fusebox.Breaker, o fusebox.Outcome) {
 	p.Record(o)
 }
 
-func (l *regLab) keys() (keys []string) {
-	for key := range l.All() {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (l *regLab) keys() []string { return caseKeys(&l.Registry) }
 
 func (l *regLab) wantKeys(want ...string) {
 	l.Helper()
@@ -84,28 +79,6 @@ func regKeys(prefix string, n int) (keys []string) {
 		keys = append(keys, fmt.Sprintf("%s%03d", prefix, i))
 	}
 	return keys
-}
-
-// regPanic returns what fn panics with, nil if it does not.
-func regPanic(fn func()) (v any) {
-	defer func() { v = recover() }()
-	fn()
-	return nil
-}
-
-// regSoon fails the test if fn does not return: it deadlocks.
-func regSoon(tb testing.TB, fn func()) {
-	tb.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fn()
-	}()
-	select {
-	case <-done:
-	case <-time.After(5 * time.Second):
-		tb.Fatal("deadlock")
-	}
 }
 
 func TestTheZeroRegistryWorks(t *testing.T) {
@@ -229,7 +202,7 @@ func TestTheRegistryMayChangeWhileItIsListed(t *testing.T) {
 	l := newRegLab(t, 0, 0)
 	l.fill("a", "b", "c")
 	var seen []string
-	regSoon(t, func() {
+	caseSoon(t, func() {
 		for key := range l.All() {
 			seen = append(seen, key)
 			l.Get("new " + key)
@@ -258,7 +231,7 @@ func TestConfigMayUseTheRegistry(t *testing.T) {
 		}
 		return fusebox.Config{Consecutive: 9}
 	}
-	regSoon(t, func() {
+	caseSoon(t, func() {
 		if got := r.Get("abc").Config().Consecutive; got != 9 {
 			t.Errorf("Consecutive = %d, want that of the last letter", got)
 		}
@@ -278,7 +251,7 @@ func TestConfigMayMakeTheSameKeyItself(t *testing.T) {
 		}
 		return fusebox.Config{}
 	}
-	regSoon(t, func() {
+	caseSoon(t, func() {
 		if r.Get("a") != inner {
 			t.Error("two breakers for one key")
 		}
@@ -299,12 +272,12 @@ func TestAnInvalidConfigPanicsAndLeavesNothingBehind(t *testing.T) {
 		return c
 	}
 	l.fill("a", "b")
-	err, _ := regPanic(func() { l.Get("bad") }).(error)
+	err, _ := caseRecover(func() { l.Get("bad") }).(error)
 	var invalid *fusebox.ConfigError
 	if !errors.As(err, &invalid) || invalid.Field != "Window" {
 		t.Errorf("Get panicked with %v, want the error of Validate", err)
 	}
-	regSoon(t, func() {
+	caseSoon(t, func() {
 		l.wantKeys("a", "b") // none went to make room
 		l.wantStats(2, 0, 0)
 		if _, ok := l.Lookup("bad"); ok {
@@ -318,10 +291,10 @@ func TestAnInvalidConfigPanicsAndLeavesNothingBehind(t *testing.T) {
 func TestAPanicOfConfigLeavesNothingLocked(t *testing.T) {
 	l := newRegLab(t, 0, 0)
 	l.Config = func(string) fusebox.Config { panic("no settings") }
-	if v := regPanic(func() { l.Get("a") }); v != "no settings" {
+	if v := caseRecover(func() { l.Get("a") }); v != "no settings" {
 		t.Errorf("Get panicked with %v", v)
 	}
-	regSoon(t, func() { l.wantStats(0, 0, 0) })
+	caseSoon(t, func() { l.wantStats(0, 0, 0) })
 }
 
 func TestAPanicOfTheClockLeavesNothingLocked(t *testing.T) {
@@ -341,11 +314,11 @@ func TestAPanicOfTheClockLeavesNothingLocked(t *testing.T) {
 				}
 				return l.time()
 			}
-			if v := regPanic(func() { use(l) }); v != "no clock" {
+			if v := caseRecover(func() { use(l) }); v != "no clock" {
 				t.Errorf("panicked with %v, want the clock's own", v)
 			}
 			broken.Store(false)
-			regSoon(t, func() { l.wantKeys("a") })
+			caseSoon(t, func() { l.wantKeys("a") })
 		})
 	}
 }
@@ -369,7 +342,7 @@ func TestNothingOfTheUsersIsCalledUnderTheLock(t *testing.T) {
 			} else {
 				l.Config = func(string) fusebox.Config { return fusebox.Config{Now: now} }
 			}
-			regSoon(t, func() {
+			caseSoon(t, func() {
 				l.fill("a", "b")
 				l.keys()
 				l.Stats()
@@ -662,7 +635,7 @@ func TestAnObserverMayUseTheRegistry(t *testing.T) {
 		l.keys()
 		stop()
 	}})
-	regSoon(t, func() { l.trip("a", "b") })
+	caseSoon(t, func() { l.trip("a", "b") })
 	l.wantKeys("b", "from a")
 }
 
@@ -749,7 +722,7 @@ func TestALookUpTakesNoLock(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Get("b") })
 	<-entered
-	regSoon(t, func() {
+	caseSoon(t, func() {
 		if l.Get("a") != b {
 			t.Error("Get of a known key = another breaker")
 		}
