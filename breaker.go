@@ -73,7 +73,9 @@ func newBreaker(name string, c *Config) *Breaker {
 func (b *Breaker) Name() string { return b.name }
 
 // Config returns the settings in effect, defaults filled in. A rule that is
-// off reads -1.
+// off reads -1. Who changes a field of it for Reconfigure looks at those whose
+// default depends on it, which are filled in too: OpenForMax on OpenFor,
+// CloseAfter on Probes, StableAfter on Window, MinCalls on WindowCalls.
 func (b *Breaker) Config() Config { return *b.config() }
 
 func (b *Breaker) config() *Config {
@@ -148,14 +150,10 @@ func (b *Breaker) start(g *gate) time.Duration {
 
 // ask decides about a call that the gate does not simply admit.
 func (b *Breaker) ask(g *gate) (Permit, error) {
-	off := g.pass != nil && g.pass.kind == unjudged
-	if off && g.until == forever {
+	if g.pass != nil && g.pass.kind == unjudged && g.until == forever {
 		return Permit{b: b, era: g.pass}, nil
 	}
 	now := b.elapsed()
-	if off && now < g.until {
-		return Permit{b: b, era: g.pass}, nil
-	}
 	if g.refusal != nil && now < g.until {
 		return b.refuse(g)
 	}
@@ -224,7 +222,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	b.tend(now)
 	r.fast = b.fast()
 	v := b.machine.finish(now, t, r)
-	generation, tripWhen := b.machine.generation, b.machine.cfg.TripWhen
+	generation, clears, tripWhen := b.machine.generation, b.machine.clears, b.machine.cfg.TripWhen
 	var counts Counts
 	if v.ask {
 		counts = b.machine.counts(r.fast)
@@ -236,7 +234,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	if v.ask {
 		defer func() {
 			if tripWhen(counts) {
-				b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, counts) })
+				b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, clears, counts) })
 			}
 		}()
 	}
@@ -323,6 +321,14 @@ func (b *Breaker) closed() bool {
 	return b.machine.state == Closed && b.machine.override == nil
 }
 
+// evictable reports whether the breaker may be dropped for being unused: it is
+// not overridden, nor open as far as has been seen. It needs no clock.
+func (b *Breaker) evictable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.stateNow() != Open && b.machine.override == nil
+}
+
 // Snapshot returns all there is to know, true of one instant. Like State it
 // changes nothing.
 func (b *Breaker) Snapshot() Snapshot {
@@ -382,8 +388,8 @@ func (b *Breaker) totals(m *machine, fast uint64) Totals {
 // Override sets the mode by hand, in place of the Config's, until n.Until or
 // until Lift; one override replaces another. An n.Until that has passed sets
 // nothing, and leaves a record that says so. Override panics if m is not a mode.
-// Until an override that has an end is over, every call takes the breaker's
-// lock: somebody has to see the end come.
+// Until an override that has an end is over, every call that is admitted takes
+// the breaker's lock: somebody has to see the end come.
 func (b *Breaker) Override(m Mode, n Note) {
 	if m > ForceClosed {
 		panic(fmt.Sprintf("fusebox: Override: no such mode: %d", m))
@@ -430,7 +436,7 @@ func (b *Breaker) Reconfigure(c Config) error {
 // elapsed returns the time since the breaker was made, in nanoseconds of its clock.
 func (b *Breaker) elapsed() time.Duration {
 	if b.clock != nil {
-		return min(b.clock().Sub(b.base), forever-1)
+		return max(min(b.clock().Sub(b.base), forever-1), 0) // within these bounds a difference does not overflow
 	}
 	return time.Since(b.base)
 }

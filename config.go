@@ -156,9 +156,10 @@ func (c Config) Validate() error {
 		}
 	}
 	d := c.withDefaults()
+	zero := Config{WindowCalls: max(c.WindowCalls, 0), OpenFor: max(c.OpenFor, 0)}.withDefaults()
 
-	notNegative("Window", c.Window, d.Window, c.Window < 0)
-	notNegative("Buckets", c.Buckets, d.Buckets, c.Buckets < 0)
+	notNegative("Window", c.Window, zero.Window, c.Window < 0)
+	notNegative("Buckets", c.Buckets, zero.Buckets, c.Buckets < 0)
 	switch {
 	case c.Buckets > maxBuckets:
 		reject("Buckets", c.Buckets, fmt.Sprintf("must be at most %d", maxBuckets))
@@ -169,22 +170,22 @@ func (c Config) Validate() error {
 	if c.WindowCalls > maxWindowCalls {
 		reject("WindowCalls", c.WindowCalls, fmt.Sprintf("must be at most %d", maxWindowCalls))
 	}
-	notNegative("MinCalls", c.MinCalls, d.MinCalls, c.MinCalls < 0)
+	notNegative("MinCalls", c.MinCalls, zero.MinCalls, c.MinCalls < 0)
 	if c.WindowCalls > 0 && c.MinCalls > c.WindowCalls {
 		reject("MinCalls", c.MinCalls, fmt.Sprintf("must be at most WindowCalls (%d), or no rate rule ever trips", c.WindowCalls))
 	}
 	rate("FailureRate", c.FailureRate, math.Inf(-1), "must be a fraction up to 1; negative is off")
 	rate("SlowRate", c.SlowRate, 0, "must be a fraction from 0 to 1; to switch the rule off leave SlowAfter 0")
-	notNegative("OpenFor", c.OpenFor, d.OpenFor, c.OpenFor < 0)
-	notNegative("OpenForMax", c.OpenForMax, d.OpenForMax, c.OpenForMax < 0)
+	notNegative("OpenFor", c.OpenFor, zero.OpenFor, c.OpenFor < 0)
+	notNegative("OpenForMax", c.OpenForMax, zero.OpenForMax, c.OpenForMax < 0)
 	if c.OpenForMax > 0 && d.OpenFor > c.OpenForMax {
 		reject("OpenForMax", c.OpenForMax, fmt.Sprintf("must be at least OpenFor (%v)", d.OpenFor))
 	}
 	rate("OpenJitter", c.OpenJitter, math.Inf(-1), "must be a fraction up to 1; negative is off")
-	notNegative("Probes", c.Probes, d.Probes, c.Probes < 0)
+	notNegative("Probes", c.Probes, zero.Probes, c.Probes < 0)
 	notNegative("CloseAfter", c.CloseAfter, "Probes", c.CloseAfter < 0)
-	notNegative("ReopenAfter", c.ReopenAfter, d.ReopenAfter, c.ReopenAfter < 0)
-	notNegative("ProbeTimeout", c.ProbeTimeout, d.ProbeTimeout, c.ProbeTimeout < 0)
+	notNegative("ReopenAfter", c.ReopenAfter, zero.ReopenAfter, c.ReopenAfter < 0)
+	notNegative("ProbeTimeout", c.ProbeTimeout, zero.ProbeTimeout, c.ProbeTimeout < 0)
 	if c.Mode > Off {
 		reject("Mode", c.Mode, "must be enforce, shadow or off; the others are set with Override")
 	}

@@ -1,10 +1,12 @@
 package fusebox
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // stripedCounter returns a counter that has met contention and has grown.
@@ -308,5 +310,24 @@ func TestHereSpreadsGoroutines(t *testing.T) {
 	}
 	if moved.Load() > goroutines/16 {
 		t.Errorf("%d of %d goroutines changed stripes between two looks", moved.Load(), goroutines)
+	}
+}
+
+// An observer of rejections costs a success nothing: it takes no lock.
+func TestAnObserverOfRejectionsLeavesASuccessWithoutTheLock(t *testing.T) {
+	b := New("b", Config{})
+	b.Observe(Observer{Rejected: func(*OpenError) {}, Transition: func(Transition) {}})
+	done := make(chan struct{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	go func() {
+		defer close(done)
+		p, _ := b.Allow(context.Background())
+		p.Record(Success)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("a success waits for the lock")
 	}
 }

@@ -302,6 +302,7 @@ func (b *Breaker) survive() {
 	first := b.panics == 1
 	b.mu.Unlock()
 	if first {
+		defer func() { _ = recover() }() // the program's logger may be what panics
 		slog.Error("fusebox: a callback panicked; further panics are only counted",
 			"name", b.name, "panic", r, "stack", string(debug.Stack()))
 	}

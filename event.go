@@ -140,7 +140,8 @@ type Transition struct {
 	// Threshold is what was reached: a rate, or a number of calls. 0 where no
 	// rule decided.
 	Threshold float64 `json:"threshold,omitempty"`
-	// Window is the span of the Counts of a trip; 0 with a window of calls.
+	// Window is the span of the Counts where a closed breaker opened; 0 with
+	// a window of calls.
 	Window time.Duration `json:"window,omitempty"`
 	// LastError is the text of the last error seen before, 200 bytes at most.
 	LastError string `json:"last_error,omitempty"`

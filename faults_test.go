@@ -3,6 +3,7 @@ package fusebox_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"runtime"
 	"strconv"
@@ -261,5 +262,125 @@ func TestDroppingIdleBreakersIsNotQuadratic(t *testing.T) {
 	few, many := took(5_000), took(100_000)
 	if many > 100*few+time.Second {
 		t.Errorf("%v for 5,000 and %v for 100,000", few, many)
+	}
+}
+
+func TestTheTimeOpenNeverGoesBack(t *testing.T) {
+	b, clock := faultLab(func(c *fusebox.Config) { c.OpenFor = 10 * time.Second })
+	faultTrip(b)
+	clock.Advance(5 * time.Second)
+	c := b.Config()
+	c.OpenFor, c.OpenForMax = time.Second, 0
+	if err := b.Reconfigure(c); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.Snapshot(); s.Totals.Open != 5*time.Second || s.State != fusebox.HalfOpen {
+		t.Errorf("%v open, %v, after 5s and a shorter period", s.Totals.Open, s.State)
+	}
+}
+
+func TestASweepDropsNothingForcedOpenMeanwhile(t *testing.T) {
+	clock := &fuseboxtest.Clock{}
+	var asked func(key string)
+	r := &fusebox.Registry{Now: clock.Now, Config: func(key string) fusebox.Config {
+		return fusebox.Config{Now: func() time.Time {
+			if asked != nil {
+				asked(key)
+			}
+			return clock.Now()
+		}}
+	}}
+	a := r.Get("a")
+	r.Get("b")
+	clock.Advance(2 * time.Hour)
+	asked = func(key string) { // while the sweep asks b, it has asked a
+		if key == "b" {
+			asked = nil
+			a.Override(fusebox.ForceOpen, fusebox.Note{})
+		}
+	}
+	r.Stats()
+	if asked != nil {
+		t.Fatal("the sweep did not ask b")
+	}
+	if _, ok := r.Lookup("a"); !ok {
+		t.Error("the breaker forced open was dropped")
+	}
+}
+
+func TestTripWhenDoesNotTripByOutcomesThatAreCleared(t *testing.T) {
+	for name, clear := range map[string]func(*fusebox.Breaker){
+		"force-closed": func(b *fusebox.Breaker) {
+			b.Override(fusebox.ForceClosed, fusebox.Note{})
+			b.Lift(fusebox.Note{})
+		},
+		"another window": func(b *fusebox.Breaker) {
+			c := b.Config()
+			c.Window /= 2
+			_ = b.Reconfigure(c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b *fusebox.Breaker
+			b = fusebox.New("payments", fusebox.Config{TripWhen: func(c fusebox.Counts) bool {
+				done := make(chan bool)
+				go func() { clear(b); close(done) }()
+				<-done
+				return c.Failures >= 1
+			}})
+			faultTrip(b)
+			if b.State() != fusebox.Closed {
+				t.Errorf("tripped: %v", b.Snapshot().Last)
+			}
+		})
+	}
+}
+
+func TestAClockFarBackMakesNoCallSlow(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := fusebox.New("payments", fusebox.Config{SlowAfter: time.Second, Now: func() time.Time { return now }})
+	now = now.Add(time.Second)
+	p, err := b.Allow(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = time.Time{}
+	p.Record(fusebox.Success)
+	if s := b.Snapshot(); s.Totals.Slow != 0 || s.Totals.Successes != 1 {
+		t.Errorf("%+v", s.Totals)
+	}
+}
+
+func TestALoggerThatPanicsDoesNotReachTheCaller(t *testing.T) {
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(panickingHandler{}))
+	b, _ := faultLab(nil)
+	b.Observe(fusebox.LogObserver(nil))
+	if p := onGoroutine(func() { faultTrip(b) }); p != nil {
+		t.Errorf("the call panicked: %v", p)
+	}
+	if s := b.Snapshot(); s.State != fusebox.Open || s.Totals.Panics != 1 {
+		t.Errorf("%v, %d panics", s.State, s.Totals.Panics)
+	}
+}
+
+type panickingHandler struct{}
+
+func (panickingHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (panickingHandler) Handle(context.Context, slog.Record) error { panic("disk full") }
+func (h panickingHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
+func (h panickingHandler) WithGroup(string) slog.Handler           { return h }
+
+// What State has shown, the next call meets, also where the clock goes back.
+func TestACallMeetsWhatStateHasShown(t *testing.T) {
+	b, clock := faultLab(nil)
+	faultTrip(b)
+	clock.Advance(time.Second)
+	if s := b.State(); s != fusebox.HalfOpen {
+		t.Fatal(s)
+	}
+	clock.Advance(-500 * time.Millisecond)
+	if _, err := b.Allow(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

@@ -41,6 +41,7 @@ type machine struct {
 
 	// closed
 	window  tally
+	clears  uint32 // times the window was emptied within a generation
 	plain   uint64 // successes of this closed period that came through finish, slow ones too
 	run     int    // failures in a row
 	lastErr error  // of this closed or half-open period
@@ -270,11 +271,11 @@ func (m *machine) judge(failure bool, fast uint64) verdict {
 	return verdict{accepted: true}
 }
 
-// tripWhen takes TripWhen's yes about counts taken in the given generation,
-// and reports whether it came in time.
-func (m *machine) tripWhen(now time.Duration, generation uint64, counts Counts) bool {
+// tripWhen takes TripWhen's yes about counts of the given generation, taken
+// after so many clears, and reports whether it came in time.
+func (m *machine) tripWhen(now time.Duration, generation uint64, clears uint32, counts Counts) bool {
 	m.elapse(now)
-	if m.generation != generation || m.mode == ForceClosed || m.mode == Off {
+	if m.generation != generation || m.clears != clears || m.mode == ForceClosed || m.mode == Off {
 		return false
 	}
 	m.trip(CauseTripWhen, counts, 0)
@@ -503,7 +504,7 @@ func (m *machine) setOverride(now time.Duration, mode Mode, n Note, left time.Du
 		m.since, m.deadline = m.now, forever
 	}
 	if mode == ForceClosed && m.state == Closed {
-		m.window.Clear(m.now, m.plain+fast)
+		m.clear(fast)
 	}
 	m.follow(forced, m.now, r)
 }
@@ -566,15 +567,15 @@ func (m *machine) reset(now time.Duration, n Note, fast uint64) {
 
 // reconfigure takes new settings. State, generation, run of failures and the
 // draw of the period stay; limits are judged from the next result on. A
-// deadline or the end of a lease can only come nearer. A window of another
-// shape begins empty.
+// deadline or the end of a lease can only come nearer, a deadline at most up to
+// now: the time already spent open has been. A window of another shape begins empty.
 func (m *machine) reconfigure(now time.Duration, cfg *Config, fast uint64) {
 	m.elapse(now)
 	old := m.cfg
 	m.cfg = cfg
 	if cfg.Window != old.Window || cfg.Buckets != old.Buckets || cfg.WindowCalls != old.WindowCalls {
 		m.window = newTally(cfg)
-		m.window.Clear(m.now, m.plain+fast)
+		m.clear(fast)
 	}
 	if m.trial != nil {
 		for i := range m.trial.leases {
@@ -583,12 +584,18 @@ func (m *machine) reconfigure(now time.Duration, cfg *Config, fast uint64) {
 		}
 	}
 	if m.state == Open && m.mode != ForceOpen {
-		m.deadline = min(m.deadline, later(m.since, jittered(cfg, m.doublings, m.draw)))
+		m.deadline = min(m.deadline, max(m.now, later(m.since, jittered(cfg, m.doublings, m.draw))))
 	}
 	if m.override == nil {
 		m.mode = cfg.Mode
 	}
 	m.follow(false, m.now, reason{cause: CauseReconfigured})
+}
+
+// clear empties the window of a closed period that goes on.
+func (m *machine) clear(fast uint64) {
+	m.window.Clear(m.now, m.plain+fast)
+	m.clears++
 }
 
 // open begins an open period with a deadline.

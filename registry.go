@@ -17,10 +17,10 @@ import (
 // A registry is bounded, holds no goroutine and no timer, and cleans up when
 // breakers are added or listed. To make room, about the least recently used
 // breaker that is closed and not overridden goes. One that is open or
-// half-open is never evicted for room: if all are, the bound is exceeded, and
-// that is counted. A breaker unused for MaxIdle goes unless it is open or
-// overridden. Whoever holds an evicted breaker may go on using it; the next
-// Get of its key makes a new one.
+// half-open is never evicted for room: if all are (or 64 in a row), the bound
+// is exceeded until there is one that can go, and that is counted. A breaker
+// unused for MaxIdle goes unless it is open or overridden. Whoever holds an
+// evicted breaker may go on using it; the next Get of its key makes a new one.
 type Registry struct {
 	// Config returns the settings for a key, which New must accept: Get panics
 	// otherwise. It is called without a lock, perhaps twice for one key.
@@ -31,8 +31,9 @@ type Registry struct {
 	// no bound.
 	MaxKeys int
 
-	// MaxIdle is how long a breaker is kept unused, give or take a quarter; 0
-	// stands for 1 h, negative for ever.
+	// MaxIdle is how long a breaker is kept unused; 0 stands for 1 h, negative
+	// for ever. It counts from the first listing or adding after the last use,
+	// and is looked at every quarter of it.
 	MaxIdle time.Duration
 
 	// Now is the clock for MaxIdle; nil: time.Now.
@@ -158,8 +159,7 @@ func (r *Registry) Delete(key string) bool {
 }
 
 // Observe adds an observer to every breaker, those made earlier and those to
-// come. stop removes it from all of them: no callback begins after stop has
-// returned.
+// come. stop removes it from all of them, and does not wait: see Breaker.Observe.
 func (r *Registry) Observe(o Observer) (stop func()) {
 	w := &watcher{Observer: o}
 	r.mu.Lock()
@@ -214,12 +214,12 @@ func (r *Registry) sweep(now time.Time) {
 	r.removeUnused(idle)
 }
 
-// removeUnused removes those of places that are still there and still unused,
-// in one pass. r.mu is held.
+// removeUnused removes those of places that are still there, unused, and
+// neither open nor overridden, in one pass. r.mu is held.
 func (r *Registry) removeUnused(places []*place) {
 	doomed := make(map[*place]bool, len(places))
 	for _, p := range places {
-		doomed[p] = !p.used.Load()
+		doomed[p] = !p.used.Load() && p.breaker.evictable()
 	}
 	kept, hand := r.places[:0], r.hand
 	for i, p := range r.places {
@@ -278,8 +278,12 @@ func (r *Registry) makeRoom(now time.Time) {
 }
 
 // victim returns the first place from the hand on that may go and was not used
-// since the hand last passed it; -1 if none may go.
+// since the hand last passed it; -1 if none may go. It asks so many breakers at
+// most, so that a new key does not have to wait for thousands that are open; the
+// hand goes on from there the next time.
 func (r *Registry) victim(now time.Time) int {
+	const patience = 64
+	asked := 0
 	for range 2 * len(r.places) { // the first round may only clear marks
 		if r.hand >= len(r.places) {
 			r.hand = 0
@@ -289,6 +293,9 @@ func (r *Registry) victim(now time.Time) int {
 			p.last = now
 		} else if p.breaker.closed() {
 			return r.hand
+		} else if asked++; asked == patience {
+			r.hand++
+			break
 		}
 		r.hand++
 	}

@@ -84,7 +84,8 @@ type WouldReject struct {
 }
 
 // ProbeTotals counts how probes ended. A slow success is Failed here: it
-// counts against the dependency.
+// counts against the dependency. A probe whose half-open period ended before it
+// did is late, and not here.
 type ProbeTotals struct {
 	Succeeded uint64 `json:"succeeded"`
 	Failed    uint64 `json:"failed"`

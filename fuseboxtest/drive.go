@@ -41,8 +41,9 @@ type Report struct {
 	// durations in a Report and in an Outage count.
 	Start time.Time
 
-	// Ran is how long the run took: nothing is known of what came after.
-	Ran time.Duration
+	// Began is when the run began, from Start on, and Ran how long it took:
+	// nothing is known of what was before or came after.
+	Began, Ran time.Duration
 
 	// State is that of the breaker before the first call.
 	State fusebox.State
@@ -75,6 +76,7 @@ func Drive(ctx context.Context, b *fusebox.Breaker, d *Dependency, load Load) (R
 
 	r := &run{breaker: b, dependency: d, begun: d.now()}
 	r.report.Start, r.report.State = d.Start(), b.State()
+	r.report.Began = r.begun.Sub(r.report.Start)
 	stop := b.Observe(fusebox.Observer{Transition: r.record})
 	defer r.cancel()
 	defer stop()
@@ -94,15 +96,25 @@ func Drive(ctx context.Context, b *fusebox.Breaker, d *Dependency, load Load) (R
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.report.Ran = d.now().Sub(r.report.Start)
+	r.report.Ran = d.now().Sub(r.begun)
 	return r.report, err
 }
+
+// longest is how long a call may take in a Drive: about a year, so that no sum
+// of times overflows.
+const longest = 10_000 * time.Hour
 
 func validate(b *fusebox.Breaker, d *Dependency, load Load) error {
 	if b == nil || d == nil {
 		return errors.New("fuseboxtest: Drive: breaker and dependency must not be nil")
 	}
 	errs := []error{d.Validate(), load.Validate()}
+	for _, o := range append([]Outage{{Latency: d.Latency}}, d.Outages...) {
+		if o.Latency > longest && d.Timeout == 0 || d.Timeout > longest {
+			errs = append(errs, fmt.Errorf("fuseboxtest: Dependency.Timeout is %v, must be set, to at most %v, where a Latency is longer than that: Drive returns when all calls have ended", d.Timeout, longest))
+			break
+		}
+	}
 	now := b.Config().Now
 	switch {
 	case d.Clock == nil && now != nil:
@@ -201,10 +213,13 @@ func (r Report) At(t fusebox.Transition) time.Duration {
 
 // Until returns how long after the instant since, which counts from Start, the
 // breaker was in the given state for the first time; 0 if it was in it then.
-// ok is false if that did not happen in the run, which may have ended before
-// since. A breaker becomes half-open
-// with the first call at or after its deadline, not before.
+// ok is false if that did not happen in the run, or since is outside of it. A
+// breaker becomes half-open with the first call at or after its deadline, not
+// before.
 func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok bool) {
+	if since < r.Began {
+		return 0, false
+	}
 	state := r.State
 	for _, t := range r.Transitions {
 		at := r.At(t)
@@ -215,7 +230,7 @@ func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok
 			return at - since, true
 		}
 	}
-	return 0, state == s && since <= r.Ran
+	return 0, state == s && since <= r.Began+r.Ran
 }
 
 // Within returns nil if the breaker was in the given state at some instant
@@ -224,8 +239,8 @@ func (r Report) Until(s fusebox.State, since time.Duration) (d time.Duration, ok
 func (r Report) Within(s fusebox.State, since, limit time.Duration) error {
 	d, ok := r.Until(s, since)
 	switch {
-	case !ok && since > r.Ran:
-		return fmt.Errorf("fuseboxtest: %v within %v after %v: the run ended before, after %v\n%v", s, limit, since, r.Ran, r)
+	case !ok && (since < r.Began || since > r.Began+r.Ran):
+		return fmt.Errorf("fuseboxtest: %v within %v after %v: the run was from %v to %v\n%v", s, limit, since, r.Began, r.Began+r.Ran, r)
 	case !ok:
 		return fmt.Errorf("fuseboxtest: never %v after %v, want within %v\n%v", s, since, limit, r)
 	case d > limit:

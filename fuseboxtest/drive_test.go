@@ -3,6 +3,7 @@ package fuseboxtest_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -199,5 +200,47 @@ func TestAReportKnowsNothingOfWhatCameAfterTheRun(t *testing.T) {
 	}
 	if err := report.Within(fusebox.Closed, outage.To, 5*time.Second); err == nil {
 		t.Error("an outage after the run passes")
+	}
+}
+
+func TestAReportKnowsNothingOfWhatCameBeforeTheRun(t *testing.T) {
+	var clock fuseboxtest.Clock
+	b := fusebox.New("b", fusebox.Config{OpenJitter: -1, Now: clock.Now})
+	d := &fuseboxtest.Dependency{Clock: &clock}
+	ten := fuseboxtest.Load{For: 10 * time.Second}
+	drive(t, b, d, ten)
+	clock.Advance(time.Minute)
+	second := drive(t, b, d, ten)
+	if second.Began != 70*time.Second || second.Ran != 10*time.Second {
+		t.Errorf("began %v, ran %v, want 1m10s and 10s", second.Began, second.Ran)
+	}
+	if _, ok := second.Until(fusebox.Closed, 30*time.Second); ok {
+		t.Error("closed before the run")
+	}
+	if err := second.Within(fusebox.Closed, 30*time.Second, time.Second); err == nil || !strings.Contains(err.Error(), "the run was from 1m10s to 1m20s") {
+		t.Errorf("an instant before the run: %v", err)
+	}
+	if d, ok := second.Until(fusebox.Closed, 75*time.Second); !ok || d != 0 {
+		t.Errorf("in the run: %v, %v", d, ok)
+	}
+}
+
+func TestDriveRefusesCallsThatNeverEnd(t *testing.T) {
+	var clock fuseboxtest.Clock
+	b := fusebox.New("b", fusebox.Config{Now: clock.Now})
+	hang := fuseboxtest.Outage{Latency: math.MaxInt64}
+	for name, d := range map[string]*fuseboxtest.Dependency{
+		"always":         {Clock: &clock, Latency: math.MaxInt64},
+		"in an outage":   {Clock: &clock, Outages: []fuseboxtest.Outage{hang}},
+		"a long timeout": {Clock: &clock, Outages: []fuseboxtest.Outage{hang}, Timeout: math.MaxInt64},
+	} {
+		_, err := fuseboxtest.Drive(t.Context(), b, d, fuseboxtest.Load{})
+		if err == nil || !strings.Contains(err.Error(), "Dependency.Timeout is ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d := &fuseboxtest.Dependency{Clock: &clock, Outages: []fuseboxtest.Outage{hang}, Timeout: time.Second}
+	if r := drive(t, b, d, fuseboxtest.Load{For: time.Second}); r.Failed != r.Reached || r.Reached == 0 {
+		t.Errorf("with a timeout: %v", r)
 	}
 }

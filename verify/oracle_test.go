@@ -403,6 +403,7 @@ func (o *oracle) follow(forced bool, at time.Duration, t fusebox.Transition) {
 // allow returns a slip or why there is none. What finds nothing to change
 // takes no lock, and leaves its reading of the clock unseen.
 func (o *oracle) allow(reading time.Duration) (*slip, *refusal) {
+	reading = max(reading, 0) // time begins with the breaker
 	s := &slip{timed: o.cfg.SlowAfter > 0 || o.watched, start: reading}
 	if due, _ := o.due(); o.state == fusebox.Closed && o.mode != fusebox.Off && due == never {
 		s.generation = o.generation
@@ -463,6 +464,7 @@ func (o *oracle) finish(reading time.Duration, s *slip, e ending) bool {
 		return false
 	}
 	s.finished = true
+	reading = max(reading, 0)
 	if s.kind == unjudged {
 		return true
 	}
@@ -664,7 +666,7 @@ func (o *oracle) reconfigure(reading time.Duration, c fusebox.Config) {
 		o.leases[i].end = min(l.end, after(l.start, o.cfg.ProbeTimeout))
 	}
 	if o.state == fusebox.Open && o.mode != fusebox.ForceOpen {
-		o.deadline = min(o.deadline, after(o.since, o.period()))
+		o.deadline = min(o.deadline, max(o.seen, after(o.since, o.period())))
 	}
 	if o.held == nil {
 		o.mode = o.cfg.Mode

@@ -33,3 +33,11 @@ func TestABucketsCountersStopAtTheLargestValue(t *testing.T) {
 		t.Errorf("without the full bucket: %+v, want %+v", got, want)
 	}
 }
+
+func TestATallyOfManySuccessesAndAFailureStopsAtTheLargestInt(t *testing.T) {
+	w := NewTime(time.Hour, 4)
+	w.Add(true, false)
+	if got := w.Tally(0, math.MaxInt64).Calls; got != math.MaxInt {
+		t.Errorf("Calls = %d", got)
+	}
+}

@@ -87,7 +87,7 @@ func (w *Time) Tally(now time.Duration, successes uint64) Tally {
 			oldest = w.after(oldest)
 		}
 	}
-	calls := count(successes-w.buckets[oldest].first) + failures
+	calls := count(successes - w.buckets[oldest].first + uint64(failures))
 	return Tally{Calls: calls, Failures: failures, Slow: slow}
 }
 
