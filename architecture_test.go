@@ -123,7 +123,10 @@ func TestTheMachineAndTheWindowsReadNoClock(t *testing.T) {
 }
 
 // archPolicies are the packages that import neither the root nor one another.
-var archPolicies = []string{"retry", "timeout", "bulkhead", "fallback", "hedge"}
+var archPolicies = []string{"retry", "timeout", "bulkhead", "fallback", "hedge", "limit"}
+
+// archPublic are the packages of the root module that users import.
+var archPublic = []string{".", "fuseboxtest", "retry"}
 
 // archPackage is what this test reads of go list's.
 type archPackage struct {
@@ -380,7 +383,8 @@ func archNames(p *doc.Package) (names []archName) {
 }
 
 func TestEveryExportedNameHasADocCommentThatBeginsWithIt(t *testing.T) {
-	for folder, path := range map[string]string{".": archModule, "fuseboxtest": archModule + "/fuseboxtest"} {
+	for _, folder := range archPublic {
+		path := archModule + strings.TrimSuffix("/"+folder, "/.")
 		p := archDoc(t, folder, path)
 		if !strings.HasPrefix(p.Doc, "Package "+p.Name+" ") {
 			t.Errorf("%s: the package comment begins %.30q", path, p.Doc)
@@ -392,9 +396,11 @@ func TestEveryExportedNameHasADocCommentThatBeginsWithIt(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range append(archFiles(t, ".", false), archFiles(t, "fuseboxtest", false)...) {
-		if !f.test {
-			archValuesDocumented(t, f)
+	for _, folder := range archPublic {
+		for _, f := range archFiles(t, folder, false) {
+			if !f.test {
+				archValuesDocumented(t, f)
+			}
 		}
 	}
 }
@@ -427,7 +433,8 @@ func archValuesDocumented(t *testing.T, f archFile) {
 var archTrivial = []string{"String", "Error", "Is", "Rejected", "MarshalText", "UnmarshalText"}
 
 func TestEveryExportedNameHasAnExample(t *testing.T) {
-	for folder, path := range map[string]string{".": archModule, "fuseboxtest": archModule + "/fuseboxtest"} {
+	for _, folder := range archPublic {
+		path := archModule + strings.TrimSuffix("/"+folder, "/.")
 		have := map[string]bool{}
 		for _, f := range archFiles(t, folder, false) {
 			for _, d := range f.Decls {

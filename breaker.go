@@ -72,6 +72,9 @@ func newBreaker(name string, c *Config) *Breaker {
 // Name returns the name.
 func (b *Breaker) Name() string { return b.name }
 
+// String returns `breaker("name")`, as it stands in the String of a Chain.
+func (b *Breaker) String() string { return fmt.Sprintf("breaker(%q)", b.name) }
+
 // Config returns the settings in effect, defaults filled in. A rule that is
 // off reads -1. Who changes a field of it for Reconfigure looks at those whose
 // default depends on it, which are filled in too: OpenForMax on OpenFor,

@@ -43,8 +43,7 @@ type era struct {
 	// until is the instant up to which a plain success is only counted here:
 	// the end of the window's bucket; the beginning of time where all must take
 	// the lock, as where somebody watches calls, or a run of failures is to be
-	// ended, or the generation is over. It is set to that before successes is
-	// sealed, so that once one call was late all are.
+	// ended.
 	until     atomic.Int64
 	slowAfter atomic.Int64 // from this duration on a success is not plain
 }
@@ -77,7 +76,6 @@ func (e *era) count(seen uint64) bool {
 func (b *Breaker) publish() (g *gate, more bool) {
 	m := &b.machine
 	if e := b.era; e != nil && (m.state != Closed || e.generation != m.generation) {
-		e.until.Store(math.MinInt64)
 		m.totals.successes += e.successes.seal()
 		b.era = nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/retry"
 )
 
 // cellCopy copies what go vet would not let be copied.
@@ -708,6 +709,27 @@ func TestChainPutsEachPolicyAroundThoseAfterIt(t *testing.T) {
 			}
 			l.Reset(fusebox.Note{})
 		})
+	}
+}
+
+func TestAChainPrintsItsOrder(t *testing.T) {
+	plain := fusebox.PolicyFunc(func(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) })
+	b := fusebox.New("payments", fusebox.Config{})
+	chain := fusebox.Chain(retry.New(retry.Config{}), fusebox.Chain(b, plain))
+	const want = `retry(3 attempts, 100ms to 10s) → breaker("payments") → fusebox.PolicyFunc`
+	if got := fmt.Sprint(chain); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAChainOfNothingPanicsWhereItIsMade(t *testing.T) {
+	for name, make := range map[string]func(){
+		"outermost": func() { fusebox.Chain(nil) },
+		"innermost": func() { fusebox.Chain(fusebox.New("b", fusebox.Config{}), nil) },
+	} {
+		if p := onGoroutine(make); p != "fusebox: Chain: a policy is nil" {
+			t.Errorf("%s: %v", name, p)
+		}
 	}
 }
 

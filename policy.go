@@ -1,6 +1,9 @@
 package fusebox
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Policy is something that stands around a call: a [*Breaker], or one of the
 // policies in the packages beside this one.
@@ -51,9 +54,17 @@ func callBreaker[T any](ctx context.Context, b *Breaker, fn func(context.Context
 
 // Chain returns the policies as one, each around those after it: the outermost
 // comes first. Chain(retry, breaker, timeout) retries calls that the breaker
-// sees one by one, each under its timeout. The order that serves most services
-// is fallback, bulkhead, retry, breaker, timeout.
+// sees one by one, each under its timeout; its String is "retry(…) →
+// breaker(…) → timeout(…)". The order that serves most services is fallback,
+// bulkhead, retry, breaker, timeout, call. Chain panics if a policy is nil.
+//
+// What a chain makes of an error is for the outermost to say: a retry inside a
+// breaker makes one outcome of all attempts and hides single errors from it; a
+// timeout outside a retry bounds all attempts together.
 func Chain(outermost Policy, inner ...Policy) Policy {
+	if outermost == nil {
+		panic("fusebox: Chain: a policy is nil")
+	}
 	if len(inner) == 0 {
 		return outermost
 	}
@@ -67,4 +78,14 @@ func (c *chain) Do(ctx context.Context, fn func(context.Context) error) error {
 		return b.around(ctx, c.inner, fn) // needs no closure
 	}
 	return c.outer.Do(ctx, func(ctx context.Context) error { return c.inner.Do(ctx, fn) })
+}
+
+func (c *chain) String() string { return describe(c.outer) + " → " + describe(c.inner) }
+
+// describe returns a policy's String or, if it has none, its type.
+func describe(p Policy) string {
+	if s, ok := p.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T", p)
 }

@@ -69,6 +69,32 @@ func TestAConstantOpenPeriodDoesNotGrow(t *testing.T) {
 	}
 }
 
+// What could not grow any more is not remembered: once there is room again, the
+// period goes on from where it stood.
+func TestReopeningsAtTheMaximumDoNotCountAsGrowth(t *testing.T) {
+	for name, c := range map[string]struct {
+		max, from, then time.Duration
+		change          func(*fusebox.Config)
+	}{
+		"a higher maximum":  {2 * time.Second, 2 * time.Second, 4 * time.Second, func(c *fusebox.Config) { c.OpenForMax = time.Hour }},
+		"a shorter OpenFor": {time.Second, time.Second, 200 * time.Millisecond, func(c *fusebox.Config) { c.OpenFor = 100 * time.Millisecond }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newCellLab(t, func(x *fusebox.Config) { x.OpenForMax = c.max })
+			l.trip()
+			for range 5 {
+				p := l.probe()
+				p.Record(fusebox.Failure)
+				l.wantOpenFor(c.from)
+			}
+			p := l.probe()
+			l.change(c.change)
+			p.Record(fusebox.Failure)
+			l.wantOpenFor(c.then)
+		})
+	}
+}
+
 func TestTheOpenPeriodIsScaledByTheJitterDrawn(t *testing.T) {
 	draws := []float64{0, 0.5, 0.75, 0.25}
 	l := newCellLab(t, func(c *fusebox.Config) {

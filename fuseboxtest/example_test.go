@@ -10,6 +10,7 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/fuseboxtest"
+	"github.com/fusebox-go/fusebox/retry"
 )
 
 // With this outage my breaker opens within two seconds, and closes within five
@@ -147,4 +148,11 @@ func ExampleClock() {
 	// Output:
 	// open
 	// half-open
+}
+
+func ExampleConform() {
+	_ = func(t *testing.T) { // TestConform, in a test of your own
+		fuseboxtest.Conform(t, func() fusebox.Policy { return retry.New(retry.Config{}) })
+	}
+	// Output:
 }
