@@ -236,6 +236,25 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// TestNobodySleepsInRealTime lets only files sleep that use a bubble's time.
+// (The linter forbids it elsewhere.)
+func TestNobodySleepsInRealTime(t *testing.T) {
+	for _, f := range archFiles(t, ".", true) {
+		if strings.HasPrefix(f.path, "bench/") || !f.test && f.path != "fuseboxtest/conform.go" {
+			continue
+		}
+		if slices.Contains(f.imports(), "testing/synctest") {
+			continue
+		}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" {
+				t.Errorf("%s sleeps, and imports no testing/synctest", f.path)
+			}
+			return true
+		})
+	}
+}
+
 // archVars are the package-level variables that are not errors, and why.
 var archVars = map[string]string{
 	"outcomeNames": "a table of names, never written to",

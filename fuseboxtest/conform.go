@@ -2,6 +2,7 @@ package fuseboxtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,19 +22,19 @@ import (
 // the function never overlap, none runs when Do has returned, and no goroutine
 // is left.
 //
-// make is called for each test, inside a testing/synctest bubble of its own,
+// policy is called for each test, inside a testing/synctest bubble of its own,
 // and returns a new policy. It must admit a call, also when one in four of
 // those before has failed: give a breaker or a limit room enough.
 //
 //	func TestConform(t *testing.T) {
 //		fuseboxtest.Conform(t, func() fusebox.Policy { return mine.New() })
 //	}
-func Conform(t *testing.T, make func() fusebox.Policy) {
+func Conform(t *testing.T, policy func() fusebox.Policy) {
 	t.Helper()
 	for _, c := range conformance {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if err := c.holds(make()); err != nil {
+				if err := c.holds(policy()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -43,7 +44,8 @@ func Conform(t *testing.T, make func() fusebox.Policy) {
 
 var (
 	errConform   = errors.New("fuseboxtest: a failure")
-	errNotCalled = errors.New("Do returned nil and did not call the function")
+	errNone      = errors.New("none")
+	errNotCalled = errors.New("nil from Do, which did not call the function")
 )
 
 // conformance are the promises. Each has its test, which runs in a bubble.
@@ -103,9 +105,9 @@ func conformError(p fusebox.Policy) error {
 		case calls.Load() == 0:
 			return fmt.Errorf("the function was not called: %w", err)
 		case calls.Load() == 1 && err != errConform: //nolint:errorlint // unchanged means the very same
-			return fmt.Errorf("the error of the only call came back as %#v", err)
+			return fmt.Errorf("not the error of the only call itself but: %w", cmp.Or(err, errNone))
 		case !errors.Is(err, errConform):
-			return fmt.Errorf("%v does not wrap the error of the last call", err)
+			return fmt.Errorf("not an error that wraps that of the last call: %w", cmp.Or(err, errNone))
 		}
 		return nil
 	})
@@ -130,12 +132,12 @@ func conformGoexit(p fusebox.Policy) error {
 			err := errors.New("ended")
 			defer func() {
 				if r := recover(); r != nil {
-					err = fmt.Errorf("Do panicked with %v", r)
+					err = fmt.Errorf("panic of Do with %v", r)
 				}
 				ended <- err
 			}()
 			_ = p.Do(context.Background(), func(context.Context) error { runtime.Goexit(); return nil })
-			err = errors.New("Do returned after a call that ended its goroutine")
+			err = errors.New("return of Do after a call that ended its goroutine")
 		}()
 		if err := <-ended; err.Error() != "ended" {
 			return err
@@ -163,7 +165,7 @@ func conformDone(ctx context.Context, p fusebox.Policy) error {
 	case called.Load():
 		return fmt.Errorf("the function was called though the context was done: %w", ctx.Err())
 	case !errors.Is(err, ctx.Err()):
-		return fmt.Errorf("Do returned %v where the context says: %w", err, ctx.Err())
+		return fmt.Errorf("not the context's error (%w) but: %w", ctx.Err(), cmp.Or(err, errNone))
 	}
 	return nil
 }
@@ -208,7 +210,7 @@ func conformEnds(ctx context.Context, p fusebox.Policy) error {
 	case missed.Load() || time.Since(begin) != time.Millisecond:
 		return fmt.Errorf("the caller's context ended after 1ms, and Do returned after %v: %w", time.Since(begin), err)
 	case !errors.Is(err, ctx.Err()):
-		return fmt.Errorf("Do returned %v where the function returned: %w", err, ctx.Err())
+		return fmt.Errorf("not the error of the function (%w) but: %w", ctx.Err(), cmp.Or(err, errNone))
 	}
 	return nil
 }
@@ -243,7 +245,7 @@ func conformOneAtATime(p fusebox.Policy) error {
 			return nil
 		})
 		if running.Load() != 0 {
-			return errors.New("Do returned while the function ran")
+			return errors.New("return of Do while the function ran")
 		}
 		if err != nil && !errors.Is(err, errConform) {
 			return err
@@ -270,7 +272,7 @@ func conformWaits(p fusebox.Policy) error {
 		return errConform
 	})
 	if !returned.Load() {
-		return errors.New("Do returned before the function had")
+		return errors.New("return of Do before that of the function")
 	}
 	return nil
 }

@@ -90,10 +90,10 @@ func TestBudgetAgainstARecount(t *testing.T) {
 					retries = append(retries, now)
 				}
 			case 2:
-				time.Sleep(time.Duration(r.IntN(int(2 * width))))
+				time.Sleep(time.Duration(r.Int64N(int64(2 * width))))
 			case 3:
 				if r.IntN(20) == 0 {
-					time.Sleep(time.Duration(r.IntN(int(30 * width))))
+					time.Sleep(time.Duration(r.Int64N(int64(30 * width))))
 				}
 			}
 			if s := b.Stats(); s.Calls != inWindow(calls) || s.Retries != inWindow(retries) {

@@ -131,6 +131,6 @@ func askedFor(err error) (d time.Duration, ok bool) {
 		return 0, false
 	}
 	d = r.RetryAfter()
-	_, exact := r.(*afterError) //nolint:errorlint // r is the mark itself, or is not
+	_, exact := r.(*afterError)
 	return max(d, 0), d > 0 || exact
 }

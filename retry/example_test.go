@@ -55,7 +55,7 @@ func ExampleNew() {
 }
 
 func ExamplePolicy() {
-	var again = retry.New(retry.Config{}) // one a dependency, shared by all its callers
+	again := retry.New(retry.Config{}) // one a dependency, shared by all its callers
 	fmt.Println(again)
 	// Output: retry(3 attempts, 100ms to 10s)
 }
@@ -80,7 +80,7 @@ func ExamplePolicy_Stats() {
 }
 
 func ExampleStats() {
-	var s retry.Stats = retry.New(retry.Config{}).Stats()
+	s := retry.New(retry.Config{}).Stats()
 	fmt.Println(s.Retries)
 	// Output: 0
 }
@@ -264,7 +264,7 @@ func ExampleBudget_Stats() {
 }
 
 func ExampleBudgetStats() {
-	var s retry.BudgetStats = retry.NewBudget(retry.BudgetConfig{}).Stats()
+	s := retry.NewBudget(retry.BudgetConfig{}).Stats()
 	fmt.Println(s.Left)
 	// Output: 10
 }
