@@ -70,6 +70,10 @@ func (p *Policy) Stats() Stats {
 // that wraps that of the last attempt: see [Error]. A panic in fn passes on,
 // and is not retried. If ctx is done already, Do returns its error. The first
 // attempt allocates nothing.
+//
+// If the error of an attempt that is to be followed by another has a method
+// Discard(), that is called before the wait: what the attempt still holds, such
+// as the body of a response, is let go of there.
 func (p *Policy) Do(ctx context.Context, fn func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,6 +178,13 @@ func (c *call) wait(err error, delay time.Duration) (ready bool) {
 				b.refund()
 			}
 		}()
+	}
+	var d interface {
+		error
+		Discard()
+	}
+	if errors.As(err, &d) {
+		d.Discard()
 	}
 	if c.c.OnRetry != nil {
 		c.c.OnRetry(c.ctx, Event{c.attempts, err, delay})

@@ -331,6 +331,24 @@ func TestOnRetryIsToldBeforeTheWait(t *testing.T) {
 	})
 }
 
+// held is an error that holds something.
+type held struct{ discarded func() }
+
+func (held) Error() string { return "held" }
+func (h held) Discard()    { h.discarded() }
+
+func TestWhatAnAttemptHoldsIsLetGoOfBeforeTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		start := time.Now()
+		err := error(held{func() { at = append(at, time.Since(start)) }})
+		got := plain(nil).Do(t.Context(), failing(fmt.Errorf("fetch: %w", err), 9).call)
+		if want := []time.Duration{0, 100 * time.Millisecond}; !slices.Equal(at, want) { // not that of the last
+			t.Errorf("discarded at %v, want %v: %v", at, want, got)
+		}
+	})
+}
+
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.New(retry.Config{Budget: retry.NewBudget(retry.BudgetConfig{Share: -1, MinPerSecond: 0.4})})
