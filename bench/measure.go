@@ -294,6 +294,10 @@ func (r *Row) result(samples [][]sample) Result {
 func (r *Row) judge(g goal, at func(string) []sample) Judged {
 	j := Judged{Of: g.of}
 	switch {
+	case g.allocs && g.over != "":
+		j.quantiles(ratiosOf(at(g.of), at(g.over), func(s sample) float64 { return s.allocs }))
+		j.Short = fmt.Sprintf("≤ %g × the allocations of %s", g.max, g.over)
+		j.Met = j.Value <= g.max
 	case g.allocs:
 		var allocs []float64
 		for _, s := range at(g.of) {
@@ -333,14 +337,18 @@ func (j *Judged) quantiles(values []float64) {
 	j.Low, j.Value, j.High = quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)
 }
 
-// ratios returns a over b, round by round; nil if there is no b.
+// ratios returns the time of a over that of b, round by round; nil if there is no b.
 func ratios(a, b []sample) []float64 {
+	return ratiosOf(a, b, func(s sample) float64 { return s.ns })
+}
+
+func ratiosOf(a, b []sample, what func(sample) float64) []float64 {
 	if len(b) == 0 {
 		return nil
 	}
 	r := make([]float64, len(a))
 	for i := range a {
-		r[i] = a[i].ns / b[i].ns
+		r[i] = what(a[i]) / what(b[i])
 	}
 	return r
 }

@@ -28,7 +28,8 @@ type goal struct {
 	over string
 	max  float64 // at most this
 	min  float64 // or, if not 0, at least this
-	// allocs says that the goal is not a ratio but allocations a call.
+	// allocs says that the goal is not about time but about allocations a call:
+	// their number or, with over, their ratio.
 	allocs bool
 }
 
@@ -325,6 +326,7 @@ func Rows() []Row {
 			goals: []goal{{of: nameCall, allocs: true, max: 1}},
 		},
 	}
+	rows = append(rows, policyRows()...)
 	if runtime.NumCPU() > 1 && runtime.GOMAXPROCS(0) > 1 {
 		return rows
 	}

@@ -1,0 +1,69 @@
+package hedge
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error is what a call returns that made several attempts, all of which failed.
+// It wraps their errors, in the order in which the attempts were made.
+type Error struct{ errs []error }
+
+// Unwrap returns the errors, that of the first attempt first. As with
+// [errors.Join], the slice is not a copy.
+func (e *Error) Unwrap() []error { return e.errs }
+
+// Rejected reports whether every attempt was refused by a policy. One that was
+// not has reached the dependency and failed there; a refusal of another does
+// not hide that.
+func (e *Error) Rejected() bool {
+	for _, err := range e.errs {
+		if r := refusal(err); r == nil || !r.Rejected() {
+			return false
+		}
+	}
+	return true
+}
+
+// RetryAfter returns what the refusal of the first attempt says about when it
+// is worth another try; 0 if that is unknown, or not every attempt was refused.
+func (e *Error) RetryAfter() time.Duration {
+	if !e.Rejected() {
+		return 0
+	}
+	if r, ok := refusal(e.errs[0]).(interface{ RetryAfter() time.Duration }); ok {
+		return r.RetryAfter()
+	}
+	return 0
+}
+
+// lostError is what the policies of an attempt get from one that lost. It says
+// of itself that the dependency is not to blame: a breaker takes a cancelled
+// call that was slow for a failure otherwise, and a retry has no reason to go
+// on. Nobody else sees it.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string  { return e.err.Error() }
+func (e *lostError) Unwrap() error  { return e.err }
+func (e *lostError) Rejected() bool { return true }
+
+type rejecter interface{ Rejected() bool }
+
+// refusal returns the first error in the tree of err that has a Rejected
+// method, or nil.
+func refusal(err error) rejecter {
+	var r rejecter
+	errors.As(err, &r)
+	return r
+}
+
+// Error says how many attempts failed, and each with what.
+func (e *Error) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = err.Error()
+	}
+	return "fusebox: all " + strconv.Itoa(len(texts)) + " hedged attempts failed: " + strings.Join(texts, "; ")
+}
