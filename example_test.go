@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/bulkhead"
+	"github.com/fusebox-go/fusebox/fallback"
 	"github.com/fusebox-go/fusebox/fuseboxtest"
+	"github.com/fusebox-go/fusebox/retry"
+	"github.com/fusebox-go/fusebox/timeout"
 )
 
 var (
@@ -776,27 +780,59 @@ func ExampleCall() {
 	// Output: 42 <nil>
 }
 
-// Every attempt is one outcome, and a rejection ends the loop.
+// The retry stands outside the breaker, which sees every attempt: two failures
+// open it, and its rejection ends the attempts.
 func ExampleChain() {
 	var clock fuseboxtest.Clock
-	retry := fusebox.PolicyFunc(func(ctx context.Context, fn func(context.Context) error) (err error) {
-		for range 5 {
-			if err = fn(ctx); err == nil {
-				return nil
-			}
-			if _, rejected := fusebox.Rejected(err); rejected {
-				return err
-			}
-		}
-		return err
-	})
-	chain := fusebox.Chain(retry, touchy(&clock))
+	again := retry.New(retry.Config{Attempts: 5, BaseDelay: time.Millisecond})
+	chain := fusebox.Chain(bulkhead.New(bulkhead.Config{}), again, touchy(&clock), timeout.New(time.Second))
+	fmt.Println(chain)
 
 	attempts := 0
 	err := chain.Do(ctx, func(context.Context) error {
 		attempts++
 		return errRefused
 	})
-	fmt.Println(attempts, err)
-	// Output: 2 fusebox: "payments" is open (2 failures in a row >= 2), retry in 1s
+	fmt.Println(attempts, errors.Is(err, fusebox.ErrOpen), errors.Is(err, errRefused))
+	// Output:
+	// bulkhead(25) → retry(5 attempts, 1ms to 10s) → breaker("payments") → timeout(1s)
+	// 2 true true
+}
+
+// Inside the breaker, the retry makes one outcome of all its attempts: single
+// errors are hidden from it, and two failures take six of them.
+func ExampleChain_retryInside() {
+	var clock fuseboxtest.Clock
+	again := retry.New(retry.Config{Attempts: 3, BaseDelay: time.Millisecond})
+	chain := fusebox.Chain(touchy(&clock), again)
+
+	attempts := 0
+	for range 3 {
+		_ = chain.Do(ctx, func(context.Context) error {
+			attempts++
+			return errRefused
+		})
+	}
+	fmt.Println(attempts)
+	// Output: 6
+}
+
+// The usual chain, with a last good answer at its end.
+func Example_chain() {
+	var (
+		room    = bulkhead.New(bulkhead.Config{Limit: 50})
+		again   = retry.New(retry.Config{})
+		breaker = fusebox.New("rates", fusebox.Config{})
+		limit   = timeout.New(500 * time.Millisecond)
+		chain   = fusebox.Chain(room, again, breaker, limit)
+		last    = fallback.New(fallback.Config[float64]{MaxAge: time.Hour})
+	)
+	rate := func(fetch func(context.Context) (float64, error)) (float64, error) {
+		return fallback.Call(ctx, chain, fetch, last)
+	}
+	fmt.Println(rate(func(context.Context) (float64, error) { return 1.07, nil }))
+	fmt.Println(rate(func(context.Context) (float64, error) { return 0, retry.Permanent(errRefused) }))
+	// Output:
+	// 1.07 <nil>
+	// 1.07 <nil>
 }
