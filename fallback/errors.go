@@ -1,8 +1,9 @@
 package fallback
 
 import (
-	"errors"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/errtree"
 )
 
 // Error is what a caller gets when Config.Func fails too. It holds both errors,
@@ -23,27 +24,14 @@ func (e *Error) Error() string {
 // Rejected reports whether the cause is a refusal. What Config.Func returned has
 // no say: a real failure does not become a refusal because the fallback was
 // refused.
-func (e *Error) Rejected() bool {
-	r, ok := e.refusal()
-	return ok && r.Rejected()
-}
+func (e *Error) Rejected() bool { return errtree.Refused(e.cause) }
 
 // RetryAfter returns how long to wait before another try, if the cause is a
 // refusal and says so; else 0.
 func (e *Error) RetryAfter() time.Duration {
-	if r, ok := e.refusal(); ok && r.Rejected() {
-		if w, ok := r.(interface{ RetryAfter() time.Duration }); ok {
-			return max(w.RetryAfter(), 0)
-		}
+	r, ok := errtree.Find[interface{ Rejected() bool }](e.cause)
+	if w, says := r.(interface{ RetryAfter() time.Duration }); ok && says && r.Rejected() {
+		return max(w.RetryAfter(), 0)
 	}
 	return 0
-}
-
-type refusal interface{ Rejected() bool }
-
-// refusal returns the first error of the cause's tree that can say whether it
-// is a refusal.
-func (e *Error) refusal() (r refusal, ok bool) {
-	ok = errors.As(e.cause, &r)
-	return r, ok
 }

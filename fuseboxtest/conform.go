@@ -76,17 +76,17 @@ func succeed(p fusebox.Policy) error {
 	return err
 }
 
-// afterwards does something many times, with three successes after each: more
+// afterwards does something many times, with three successes before each: more
 // often than most policies have slots, so that a slot lost each time is found.
 func afterwards(p fusebox.Policy, what string, do func() error) error {
-	for range 200 {
-		if err := do(); err != nil {
-			return err
-		}
+	for i := range 200 {
 		for range 3 {
 			if err := succeed(p); err != nil {
-				return fmt.Errorf("a call that succeeds, after %s: %w", what, err)
+				return fmt.Errorf("a call that succeeds, after %d %s: %w", i, what, err)
 			}
+		}
+		if err := do(); err != nil {
+			return err
 		}
 		time.Sleep(time.Minute) // what has been spent may come back, a slot does not
 	}
@@ -282,7 +282,7 @@ func conformGoroutines(p fusebox.Policy) error {
 	for i := range 100 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		err := p.Do(ctx, func(context.Context) error {
-			if i%4 == 0 {
+			if i%4 == 3 {
 				return errConform
 			}
 			return nil

@@ -1,10 +1,11 @@
 package hedge
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/errtree"
 )
 
 // Error is what a call returns that made several attempts, all of which failed.
@@ -20,7 +21,7 @@ func (e *Error) Unwrap() []error { return e.errs }
 // not hide that.
 func (e *Error) Rejected() bool {
 	for _, err := range e.errs {
-		if r := refusal(err); r == nil || !r.Rejected() {
+		if !errtree.Refused(err) {
 			return false
 		}
 	}
@@ -33,7 +34,10 @@ func (e *Error) RetryAfter() time.Duration {
 	if !e.Rejected() {
 		return 0
 	}
-	if r, ok := refusal(e.errs[0]).(interface{ RetryAfter() time.Duration }); ok {
+	if r, ok := errtree.Find[interface {
+		Rejected() bool
+		RetryAfter() time.Duration
+	}](e.errs[0]); ok {
 		return r.RetryAfter()
 	}
 	return 0
@@ -48,16 +52,6 @@ type lostError struct{ err error }
 func (e *lostError) Error() string  { return e.err.Error() }
 func (e *lostError) Unwrap() error  { return e.err }
 func (e *lostError) Rejected() bool { return true }
-
-type rejecter interface{ Rejected() bool }
-
-// refusal returns the first error in the tree of err that has a Rejected
-// method, or nil.
-func refusal(err error) rejecter {
-	var r rejecter
-	errors.As(err, &r)
-	return r
-}
 
 // Error says how many attempts failed, and each with what.
 func (e *Error) Error() string {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/errtree"
 )
 
 var (
@@ -111,23 +113,10 @@ func (e *afterError) Error() string             { return e.err.Error() }
 func (e *afterError) Unwrap() error             { return e.err }
 func (e *afterError) RetryAfter() time.Duration { return e.d }
 
-// rejection reports whether err is a refusal by a policy inside: the first
-// error of its tree that has a method Rejected decides, as in fusebox.Rejected.
-func rejection(err error) bool {
-	var r interface {
-		error
-		Rejected() bool
-	}
-	return errors.As(err, &r) && r.Rejected()
-}
-
 // askedFor returns the wait that err asks for, if it does.
 func askedFor(err error) (d time.Duration, ok bool) {
-	var r interface {
-		error
-		RetryAfter() time.Duration
-	}
-	if !errors.As(err, &r) {
+	r, ok := errtree.Find[interface{ RetryAfter() time.Duration }](err)
+	if !ok {
 		return 0, false
 	}
 	d = r.RetryAfter()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/errtree"
 )
 
 // Policy makes a call again when it has failed. It is safe for concurrent use,
@@ -114,7 +116,7 @@ type call struct {
 
 func (c *call) failed(err error) {
 	c.attempts++
-	if rejection(err) {
+	if errtree.Refused(err) {
 		c.refused++
 	} else {
 		c.answered = err
@@ -126,7 +128,7 @@ func (c *call) failed(err error) {
 func (c *call) next(err error) (delay time.Duration, retry bool) {
 	deadline, bounded := c.ctx.Deadline()
 	delay, asked := askedFor(err)
-	if rejection(err) {
+	if errtree.Refused(err) {
 		if !c.c.WaitRejected || c.waited || delay == 0 || !bounded {
 			return 0, false
 		}
@@ -139,7 +141,7 @@ func (c *call) next(err error) (delay time.Duration, retry bool) {
 		return 0, false
 	case !asked:
 		delay = jittered(min(max(c.backoff(c.attempts), 0), c.c.MaxDelay), max(c.c.Jitter, 0), draw(c.c.Rand))
-	case delay > c.c.MaxRetryAfter && !rejection(err):
+	case delay > c.c.MaxRetryAfter && !errtree.Refused(err):
 		if !c.c.CapRetryAfter {
 			c.why = ErrRetryAfter
 			return 0, false
@@ -179,11 +181,7 @@ func (c *call) wait(err error, delay time.Duration) (ready bool) {
 			}
 		}()
 	}
-	var d interface {
-		error
-		Discard()
-	}
-	if errors.As(err, &d) {
+	if d, ok := errtree.Find[interface{ Discard() }](err); ok {
 		d.Discard()
 	}
 	if c.c.OnRetry != nil {
@@ -208,7 +206,7 @@ func (c *call) result(err error) error {
 	}
 	e := &Error{attempts: c.attempts, refused: c.refused, last: err, why: c.why}
 	e.after, _ = askedFor(err)
-	if rejection(err) {
+	if errtree.Refused(err) {
 		e.answered = c.answered
 	}
 	return e
