@@ -95,9 +95,10 @@ func blameless(err error) bool {
 }
 
 // gaveUp reports whether a call ended, as far as can be known, because its
-// caller went away, and not for a reason that err gives.
+// caller went away, and not for a reason that err gives, or the cause of the
+// context: who cancels a call that is not needed any more can say so.
 func gaveUp(ctx context.Context, err error) bool {
-	return cancelled(ctx) && !blameless(err)
+	return cancelled(ctx) && !blameless(err) && !blameless(context.Cause(ctx))
 }
 
 // Rejected reports whether err is a refusal: by a breaker, or by any policy
@@ -124,7 +125,9 @@ func Rejected(err error) (retryAfter time.Duration, ok bool) {
 type rejecter interface{ Rejected() bool }
 
 // search walks the tree of err, outermost first. It returns whether there is a
-// mark of Ignore, and the first error with a Rejected method. Unlike errors.As
+// mark of Ignore, and the first error with a Rejected method. If that says that
+// it is no refusal, marks after it do not count: it sums up errors of which one
+// is real. Unlike errors.As
 // it allocates nothing: a breaker asks at every failure.
 func search(err error) (marked bool, first rejecter) {
 	for err != nil {
@@ -133,14 +136,14 @@ func search(err error) (marked bool, first rejecter) {
 		}
 		switch x := err.(type) { //nolint:errorlint // this is what walks the tree
 		case *ignoredError:
-			marked = true
+			marked = marked || first == nil || first.Rejected()
 			err = x.err
 		case interface{ Unwrap() error }:
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, e := range x.Unwrap() {
 				m, r := search(e)
-				marked = marked || m
+				marked = marked || m && (first == nil || first.Rejected())
 				if first == nil {
 					first = r
 				}

@@ -158,8 +158,8 @@ func (p *Permit) abandon(ctx context.Context) {
 }
 
 func (p *Permit) lost(ctx context.Context) {
-	if gaveUp(ctx, nil) {
-		p.end(Ignored, measured, nil, true)
+	if cancelled(ctx) {
+		p.end(Ignored, measured, nil, gaveUp(ctx, nil))
 	} else {
 		p.end(Failure, measured, nil, false)
 	}

@@ -55,8 +55,9 @@ func callBreaker[T any](ctx context.Context, b *Breaker, fn func(context.Context
 // Chain returns the policies as one, each around those after it: the outermost
 // comes first. Chain(retry, breaker, timeout) retries calls that the breaker
 // sees one by one, each under its timeout; its String is "retry(…) →
-// breaker(…) → timeout(…)". The order that serves most services is fallback,
-// bulkhead, retry, breaker, timeout, call. Chain panics if a policy is nil.
+// breaker(…) → timeout(…)". The order that serves most services is bulkhead,
+// retry, breaker, timeout, and a fallback around them. Chain panics if a policy
+// is nil.
 //
 // What a chain makes of an error is for the outermost to say: a retry inside a
 // breaker makes one outcome of all attempts and hides single errors from it; a

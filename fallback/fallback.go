@@ -66,7 +66,8 @@ type Config[T any] struct {
 	When func(ctx context.Context, err error) bool
 
 	// Observe, if not nil, is told of each answer, and each that failed, before
-	// the caller gets it and after it has been counted.
+	// the caller gets it and after it has been counted. (Where Func or Stale
+	// panics, that is counted only.)
 	Observe func(Event)
 }
 
@@ -159,7 +160,7 @@ func (f *Fallback[T]) String() string {
 type Stats struct {
 	Answered uint64 // calls answered in their place
 	Stale    uint64 // those of them answered with the last good result
-	Failed   uint64 // calls to be answered that were not: Func failed or panicked, or there was nothing to answer with
+	Failed   uint64 // calls to be answered that were not: Func failed, it or Stale panicked, or there was nothing to answer with
 }
 
 // Stats returns the totals. Calls that need no answer are not counted, and cost
@@ -227,11 +228,7 @@ func (f *Fallback[T]) answer(ctx context.Context, value T, cause error) (T, erro
 		return value, cause
 	}
 	if last, age := f.kept(); last != nil {
-		value = last.value
-		if f.config.Stale != nil {
-			value = f.config.Stale(value, age)
-		}
-		f.stale.Add(1)
+		value = f.mark(last.value, age)
 		f.tell(Event{Ctx: ctx, Cause: cause, Stale: true, Age: age})
 		return value, nil
 	}
@@ -259,6 +256,17 @@ func (f *Fallback[T]) kept() (*result[T], time.Duration) {
 		return nil, 0
 	}
 	return r, age
+}
+
+// mark calls Stale, and counts how it ended: a panic as a failure.
+func (f *Fallback[T]) mark(value T, age time.Duration) T {
+	counter := &f.failed
+	defer func() { counter.Add(1) }()
+	if f.config.Stale != nil {
+		value = f.config.Stale(value, age)
+	}
+	counter = &f.stale
+	return value
 }
 
 // ask calls Func, and counts how it ended: a panic as a failure.

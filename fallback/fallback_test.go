@@ -297,6 +297,7 @@ func TestAPanicInAFunctionOfTheConfigPassesOnAndIsCounted(t *testing.T) {
 	_, _ = fallback.Call(t.Context(), direct, returns(1, nil), h)
 	panics("stale", h)
 	panics("stale", h) // what is kept is still there
+	want(t, h, fallback.Stats{Failed: 2})
 }
 
 // Of two calls that overlap, the one that began later is kept.

@@ -192,6 +192,26 @@ func TestConformFindsWhatIsWrong(t *testing.T) {
 			},
 			[]string{overlap},
 		},
+		"it hedges after a while": {
+			func() fusebox.Policy {
+				return polite(func(ctx context.Context, f fn) error {
+					var wg sync.WaitGroup
+					ctx, cancel := context.WithCancel(ctx)
+					wg.Go(func() {
+						defer func() { _ = recover() }()
+						select {
+						case <-ctx.Done():
+						case <-time.After(10 * time.Millisecond):
+							_ = f(ctx)
+						}
+					})
+					defer wg.Wait()
+					defer cancel()
+					return f(ctx)
+				})
+			},
+			[]string{overlap},
+		},
 		"it calls again afterwards": {
 			func() fusebox.Policy {
 				return polite(func(ctx context.Context, f fn) error {

@@ -23,7 +23,8 @@ import (
 // is for a retry, inside p or around Call. Others that are out go on. When all
 // have failed, the error of a single attempt comes back unchanged, with its
 // value; those of several are wrapped in an [*Error]. If ctx ends first, all
-// attempts are cancelled, and Call returns ctx.Err().
+// attempts are cancelled, and Call returns ctx.Err(), or an *Error with it and
+// with the errors of the attempts that have failed.
 //
 // If an attempt panics while Call waits, Call panics with a [*Panic]; if one
 // ends its goroutine by [runtime.Goexit], Call ends that of the caller. A
@@ -42,7 +43,7 @@ func Call[T any](ctx context.Context, p Doer, fn func(context.Context) (T, error
 	}
 	r := &race[T]{
 		Policy: h, ctx: ctx, p: p, fn: fn,
-		delay:    h.Delay(),
+		delay:    h.patience(),
 		ends:     make(chan *spawn.Call[T], h.config.Attempts),
 		attempts: make([]attempt[T], 0, h.config.Attempts),
 	}
@@ -63,7 +64,7 @@ func Call[T any](ctx context.Context, p Doer, fn func(context.Context) (T, error
 				}
 				continue
 			case <-ctx.Done():
-				return none, ctx.Err()
+				return none, r.ctxEnded()
 			}
 		}
 		if value, done, err := r.finish(call); done {
@@ -103,6 +104,21 @@ func (r *race[T]) received() *spawn.Call[T] {
 	}
 }
 
+// ctxEnded returns the error of a call whose context ended: with it, those of
+// the attempts that had failed by then.
+func (r *race[T]) ctxEnded() error {
+	var errs []error
+	for i := range r.attempts {
+		if err := r.attempts[i].err; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return r.ctx.Err()
+	}
+	return &Error{append(errs, r.ctx.Err())}
+}
+
 func (r *race[T]) mayHedge() bool {
 	if len(r.attempts) == r.config.Attempts || r.ctx.Err() != nil {
 		return false
@@ -130,9 +146,6 @@ func (r *race[T]) through(ctx context.Context) (value T, err error) {
 		var none T
 		value = none // should p call twice, and fn panic
 		value, err = r.fn(inner)
-		if err != nil && context.Cause(ctx) == ErrLost { //nolint:errorlint // this very value
-			return &lostError{err}
-		}
 		return err
 	})
 	return value, err
@@ -192,7 +205,7 @@ func (r *race[T]) over() {
 // release cancels the context of an attempt whose result nobody needs.
 func (a *attempt[T]) release() {
 	if a.cancel != nil {
-		a.cancel(ErrLost)
+		a.cancel(lost{})
 		a.cancel = nil
 	}
 }

@@ -1,15 +1,15 @@
 package hedge
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fusebox-go/fusebox/internal/errtree"
 )
 
-// Error is what a call returns that made several attempts, all of which failed.
-// It wraps their errors, in the order in which the attempts were made.
+// Error is what a call returns that made several attempts, all of which failed,
+// or whose context ended after some had. It wraps their errors, in the order in
+// which the attempts were made, and that of the context.
 type Error struct{ errs []error }
 
 // Unwrap returns the errors, that of the first attempt first. As with
@@ -43,15 +43,14 @@ func (e *Error) RetryAfter() time.Duration {
 	return 0
 }
 
-// lostError is what the policies of an attempt get from one that lost. It says
-// of itself that the dependency is not to blame: a breaker takes a cancelled
-// call that was slow for a failure otherwise, and a retry has no reason to go
-// on. Nobody else sees it.
-type lostError struct{ err error }
+// lost is the cause of a context whose attempt is not needed any more. It
+// says of itself that the dependency is not to blame: a breaker takes a
+// cancelled call that was slow for a failure otherwise.
+type lost struct{}
 
-func (e *lostError) Error() string  { return e.err.Error() }
-func (e *lostError) Unwrap() error  { return e.err }
-func (e *lostError) Rejected() bool { return true }
+func (lost) Error() string        { return ErrLost.Error() }
+func (lost) Is(target error) bool { return target == ErrLost }
+func (lost) Rejected() bool       { return true }
 
 // Error says how many attempts failed, and each with what.
 func (e *Error) Error() string {
@@ -59,5 +58,5 @@ func (e *Error) Error() string {
 	for i, err := range e.errs {
 		texts[i] = err.Error()
 	}
-	return "fusebox: all " + strconv.Itoa(len(texts)) + " hedged attempts failed: " + strings.Join(texts, "; ")
+	return "fusebox: no hedged attempt succeeded: " + strings.Join(texts, "; ")
 }

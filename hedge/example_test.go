@@ -177,7 +177,7 @@ func ExampleError() {
 	h := hedge.New(hedge.Config{Delay: 5 * time.Millisecond})
 	_, err := hedge.Call(context.Background(), nil, failing(errors.New("refused"), errors.New("reset")), h)
 	fmt.Println(err)
-	// Output: fusebox: all 2 hedged attempts failed: refused; reset
+	// Output: fusebox: no hedged attempt succeeded: refused; reset
 }
 
 func ExampleError_Unwrap() {

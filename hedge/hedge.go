@@ -25,10 +25,11 @@ import (
 	"github.com/fusebox-go/fusebox/internal/spawn"
 )
 
-// ErrLost is the [context.Cause] of an attempt's context when the call is over
-// and nobody waits for the attempt: another one answered first, mostly.
-// [context.Context.Err] is [context.Canceled], so a breaker around the attempt
-// ignores what it returns.
+// ErrLost is matched by the cause of an attempt's context when the call is over
+// and nobody waits for the attempt: errors.Is(context.Cause(ctx), hedge.ErrLost).
+// Another one answered first, mostly. [context.Context.Err] is
+// [context.Canceled], so a breaker around the attempt ignores what it returns,
+// however long it took.
 var ErrLost = errors.New("fusebox: hedged attempt is not needed any more")
 
 // Panic is what [Call] panics with when an attempt panicked on another
@@ -46,7 +47,8 @@ type Doer interface {
 
 // Budget bounds the extra attempts to a share of the calls. Package retry's
 // budget is one: shared with a retry policy, retries and hedges are bounded
-// together. It must be safe for concurrent use.
+// together. (Each of the two counts a call: where one stands inside the other,
+// a call is worth two shares.) It must be safe for concurrent use.
 type Budget interface {
 	// Deposit is called once for every call.
 	Deposit()
@@ -94,6 +96,15 @@ func (p *Policy) Delay() time.Duration {
 		return p.config.Delay
 	}
 	return p.latency.delay()
+}
+
+// patience is Delay, or a little more where it is learnt: of latencies that are
+// all the same, none is longer.
+func (p *Policy) patience() time.Duration {
+	if p.latency == nil {
+		return p.config.Delay
+	}
+	return p.latency.delay() + 1
 }
 
 // String returns "hedge(2 attempts, after 10ms)" or, where the delay is

@@ -158,7 +158,7 @@ func TestCall(t *testing.T) {
 			[]answer{{after: 50 * ms, err: errBroken}, {after: ms, err: boom}},
 			[]time.Duration{0, 10 * ms},
 			0, 50 * ms,
-			"fusebox: all 2 hedged attempts failed: broken; boom",
+			"fusebox: no hedged attempt succeeded: broken; boom",
 			hedge.Stats{Hedged: 1},
 		},
 		"a loser that ignores its context is not waited for": {
@@ -189,7 +189,7 @@ func TestCall(t *testing.T) {
 				}
 				for i, ctx := range s.ctxs {
 					won := err == nil && i+1 == value
-					if lost := context.Cause(ctx) == hedge.ErrLost; lost == won || ctx.Err() != nil && ctx.Err() != context.Canceled { //nolint:errorlint // the very error
+					if lost := errors.Is(context.Cause(ctx), hedge.ErrLost); lost == won || ctx.Err() != nil && ctx.Err() != context.Canceled { //nolint:errorlint // the very error
 						t.Errorf("context of attempt %d ended with %v", i+1, context.Cause(ctx))
 					}
 				}

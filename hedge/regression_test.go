@@ -13,6 +13,7 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/hedge"
+	"github.com/fusebox-go/fusebox/retry"
 )
 
 func TestC66PanicLeavesNothingBehind(t *testing.T) {
@@ -203,6 +204,93 @@ func TestC134BodyOfTheWinnerStaysReadable(t *testing.T) {
 			if len(text) != 20 || err != nil {
 				t.Errorf("first attempt won %v: %q, %v", first, text, err)
 			}
+		}
+	})
+}
+
+// A policy inside the breaker turns what a loser returned into an error of its
+// own; and the loser may be slow, or panic.
+func TestC65LosersAreNoFailureWhateverPoliciesMakeOfThem(t *testing.T) {
+	for name, first := range map[string]func(context.Context) error{
+		"a retry waits": func(context.Context) error { return errors.New("down") },
+		"it panics late": func(ctx context.Context) error {
+			<-ctx.Done()
+			panic("late")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := fusebox.New("b", fusebox.Config{SlowAfter: 50 * ms})
+				chain := fusebox.Chain(b, retry.New(retry.Config{BaseDelay: time.Second, Jitter: -1}))
+				var n atomic.Int32
+				_, err := hedge.Call(t.Context(), chain, func(ctx context.Context) (int, error) {
+					if n.Add(1) == 1 {
+						return 0, first(ctx)
+					}
+					time.Sleep(80 * ms)
+					return 1, nil
+				}, hedge.New(hedge.Config{Delay: 20 * ms}))
+				synctest.Wait()
+				if s := b.Snapshot().Totals; err != nil || s.Failures != 0 || s.Ignored != 1 || s.Successes != 1 {
+					t.Errorf("%v, %+v", err, s)
+				}
+			})
+		})
+	}
+}
+
+func TestC100TheErrorsOfAttemptsAreKeptWhenTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		down := errors.New("down")
+		var n atomic.Int32
+		_, err := hedge.Call(ctx, nil, func(ctx context.Context) (int, error) {
+			if n.Add(1) == 1 {
+				time.Sleep(20 * time.Millisecond)
+				return 0, down
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}, hedge.New(hedge.Config{Delay: 10 * time.Millisecond}))
+		if !errors.Is(err, down) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// One failure is real: what another attempt marks does not hide it.
+func TestAMarkInOneAttemptDoesNotHideTheFailureOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fusebox.New("b", fusebox.Config{})
+		var n atomic.Int32
+		_, err := fusebox.Call(t.Context(), b, func(ctx context.Context) (int, error) {
+			return hedge.Call(ctx, nil, func(context.Context) (int, error) {
+				time.Sleep(20 * time.Millisecond)
+				if n.Add(1) == 1 {
+					return 0, errors.New("down")
+				}
+				return 0, fusebox.Ignore(errors.New("mine"))
+			}, hedge.New(hedge.Config{Delay: 10 * time.Millisecond}))
+		})
+		if s := b.Snapshot().Totals; err == nil || s.Failures != 1 || s.Ignored != 0 {
+			t.Errorf("%v, %+v", err, s)
+		}
+	})
+}
+
+// Of latencies that are all the same none is in the tail.
+func TestCallsOfConstantLatencyAreNotHedged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hedge.New(hedge.Config{})
+		for range 500 {
+			_, _ = hedge.Call(t.Context(), nil, func(context.Context) (int, error) {
+				time.Sleep(10 * time.Millisecond)
+				return 0, nil
+			}, h)
+		}
+		if s := h.Stats(); s.Hedged != 0 || s.Delay != 10*time.Millisecond {
+			t.Errorf("%+v", s)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 
 // sample is the last latencies, and a quantile of them. The quantile is taken
 // once MinSamples are known, and anew whenever a twentieth part of them has
-// been replaced or added, so a call pays a small share of the sorting. Nothing is allocated
-// after newSample.
+// been replaced or added, so a call pays a small share of the sorting. Nothing
+// is allocated after newSample.
 type sample struct {
 	quantile float64
 	minimum  int

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,8 +16,8 @@ type BudgetConfig struct {
 	Share float64
 
 	// MinPerSecond is how many retries a second there may be besides, so that
-	// a service with little traffic can retry at all. A fraction is allowed.
-	// Default 1; negative: none.
+	// a service with little traffic can retry at all; all of a Window's at
+	// once, if need be. At least one a Window. Default 1; negative: none.
 	MinPerSecond float64
 
 	// Window is the span over which calls and retries are counted. Default 10 s.
@@ -36,14 +37,22 @@ func (c BudgetConfig) Validate() error {
 	}
 	finite("Share", c.Share)
 	finite("MinPerSecond", c.MinPerSecond)
+	if c.Share > 1 {
+		reject("Share", c.Share, "must be a fraction up to 1; negative is none")
+	}
+	if w := cmp.Or(c.Window, defaultWindow); c.MinPerSecond > 0 && w > 0 && c.MinPerSecond*w.Seconds() < 1 {
+		reject("MinPerSecond", c.MinPerSecond, fmt.Sprintf("must be at least one in Window (%v); negative is none", w))
+	}
 	if c.Window < 0 || c.Window > 0 && c.Window < buckets {
 		reject("Window", c.Window, fmt.Sprintf("must be at least %d ns; 0 stands for 10s", buckets))
 	}
 	return errors.Join(errs...)
 }
 
-// buckets is how many slices the window has.
-const buckets = 10
+const (
+	buckets       = 10 // slices of the window
+	defaultWindow = 10 * time.Second
+)
 
 // Budget bounds the retries of many calls together: retries in a sliding
 // window, those that still wait among them, are at most a share of the calls
@@ -53,8 +62,8 @@ const buckets = 10
 //
 // The idea is that of the retry budget in Google's "Site Reliability
 // Engineering", chapter 22. It is safe for concurrent use and needs no
-// closing. Make one with [NewBudget], inside the testing/synctest bubble in
-// which it is used, if any.
+// closing. A nil Budget grants every retry. Make one with [NewBudget], inside
+// the testing/synctest bubble in which it is used, if any.
 type Budget struct {
 	share, floor float64 // retries per call, retries per window
 	width        time.Duration
@@ -81,9 +90,7 @@ func NewBudget(c BudgetConfig) *Budget {
 		}
 		return max(v, 0)
 	}
-	if c.Window == 0 {
-		c.Window = 10 * time.Second
-	}
+	c.Window = cmp.Or(c.Window, defaultWindow)
 	return &Budget{
 		share: or(c.Share, 0.2),
 		floor: or(c.MinPerSecond, 1) * c.Window.Seconds(),
@@ -94,6 +101,9 @@ func NewBudget(c BudgetConfig) *Budget {
 
 // Deposit counts a call, which is worth a share of a retry.
 func (b *Budget) Deposit() {
+	if b == nil {
+		return
+	}
 	now := time.Since(b.base)
 	b.mu.Lock()
 	b.advance(now)
@@ -121,6 +131,9 @@ type BudgetStats struct {
 
 // Stats returns what the budget holds now.
 func (b *Budget) Stats() BudgetStats {
+	if b == nil {
+		return BudgetStats{Left: math.Inf(1)}
+	}
 	now := time.Since(b.base)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,6 +144,9 @@ func (b *Budget) Stats() BudgetStats {
 // reserve takes a retry that will be made later: spend or refund must follow.
 func (b *Budget) reserve() bool {
 	const rounding = 1e-9 // 0.1 is a little less than a tenth
+	if b == nil {
+		return true
+	}
 	now := time.Since(b.base)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,6 +160,9 @@ func (b *Budget) reserve() bool {
 
 // spend turns a reserved retry into one that is made now.
 func (b *Budget) spend() {
+	if b == nil {
+		return
+	}
 	now := time.Since(b.base)
 	b.mu.Lock()
 	b.advance(now)
@@ -155,6 +174,9 @@ func (b *Budget) spend() {
 
 // refund gives back a reserved retry that will not be made.
 func (b *Budget) refund() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	b.waiting--
 	b.mu.Unlock()

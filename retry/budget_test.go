@@ -33,7 +33,7 @@ func TestBudgetIsAShareOfTheCallsAndAFloor(t *testing.T) {
 		"a fraction of a retry":     {retry.BudgetConfig{MinPerSecond: -1}, 4, 0},
 		"exactly one":               {retry.BudgetConfig{MinPerSecond: -1}, 5, 1},
 		"a tenth, ten times":        {retry.BudgetConfig{Share: 0.1, MinPerSecond: -1}, 10, 1},
-		"more than one a call":      {retry.BudgetConfig{Share: 2, MinPerSecond: -1}, 3, 6},
+		"one a call":                {retry.BudgetConfig{Share: 1, MinPerSecond: -1}, 3, 3},
 		"a floor of a fraction":     {retry.BudgetConfig{Share: -1, MinPerSecond: 0.1}, 0, 1},
 		"a floor of a short window": {retry.BudgetConfig{Share: -1, MinPerSecond: 3, Window: time.Second}, 0, 3},
 	} {
@@ -162,6 +162,14 @@ func TestBudgetIsSharedByChoice(t *testing.T) {
 			t.Errorf("apart: %v", err)
 		}
 	})
+}
+
+func TestANilBudgetGrantsEverything(t *testing.T) {
+	none := retry.New(retry.Config{NoBudget: true}).Config().Budget
+	none.Deposit()
+	if !none.Withdraw() || none.Stats().Left < 1e9 {
+		t.Errorf("%+v", none.Stats())
+	}
 }
 
 // TestBudgetUnderLoad holds that many callers together never get more.

@@ -50,8 +50,9 @@ type Config struct {
 	WaitRejected bool
 
 	// Retryable reports whether a failed attempt may be followed by another.
-	// nil: any may. It is not asked about refusals, which WaitRejected decides
-	// on, nor about errors marked with [Permanent].
+	// nil: any may, also one that a breaker is told to ignore. It is not asked
+	// about refusals, which WaitRejected decides on, nor about errors marked
+	// with [Permanent].
 	Retryable func(ctx context.Context, err error) bool
 
 	// Budget bounds the retries of all calls together; give one to several

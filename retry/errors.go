@@ -3,6 +3,7 @@ package retry
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fusebox-go/fusebox/internal/errtree"
@@ -11,11 +12,11 @@ import (
 var (
 	// ErrBudget is matched by the error of a call that was not retried because
 	// the budget had no retry left.
-	ErrBudget = errors.New("retry budget is empty")
+	ErrBudget = errors.New("fusebox: retry budget is empty")
 
 	// ErrRetryAfter is matched by the error of a call that was not retried
 	// because the dependency asked for a longer wait than Config.MaxRetryAfter.
-	ErrRetryAfter = errors.New("asked to wait longer than MaxRetryAfter")
+	ErrRetryAfter = errors.New("fusebox: asked to wait longer than MaxRetryAfter")
 )
 
 // Error is what came of a call that was attempted more than once, or that
@@ -66,7 +67,7 @@ func (e *Error) Error() string {
 		text += "s"
 	}
 	if e.why != nil {
-		text += " (" + e.why.Error() + ")"
+		text += " (" + strings.TrimPrefix(e.why.Error(), "fusebox: ") + ")"
 	}
 	text += ": " + e.last.Error()
 	if e.answered != nil {
@@ -113,13 +114,16 @@ func (e *afterError) Error() string             { return e.err.Error() }
 func (e *afterError) Unwrap() error             { return e.err }
 func (e *afterError) RetryAfter() time.Duration { return e.d }
 
-// askedFor returns the wait that err asks for, if it does.
+// askedFor returns the wait that err asks for, if it does: that of the first
+// error of its tree that knows one.
 func askedFor(err error) (d time.Duration, ok bool) {
-	r, ok := errtree.Find[interface{ RetryAfter() time.Duration }](err)
-	if !ok {
-		return 0, false
-	}
-	d = r.RetryAfter()
-	_, exact := r.(*afterError)
-	return max(d, 0), d > 0 || exact
+	errtree.Walk(err, func(err error) bool {
+		if r, has := err.(interface{ RetryAfter() time.Duration }); has {
+			_, exact := err.(*afterError)
+			d = r.RetryAfter()
+			ok = d > 0 || exact
+		}
+		return ok
+	})
+	return max(d, 0), ok
 }

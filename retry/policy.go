@@ -73,16 +73,14 @@ func (p *Policy) Stats() Stats {
 // and is not retried. If ctx is done already, Do returns its error. The first
 // attempt allocates nothing.
 //
-// If the error of an attempt that is to be followed by another has a method
-// Discard(), that is called before the wait: what the attempt still holds, such
-// as the body of a response, is let go of there.
+// If the error of an attempt that is to be followed by another, or an error that
+// it wraps, has a method Discard(), that is called before the wait: what the
+// attempt still holds, such as the body of a response, is let go of there.
 func (p *Policy) Do(ctx context.Context, fn func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if p.c.Budget != nil {
-		p.c.Budget.Deposit()
-	}
+	p.c.Budget.Deposit()
 	err := fn(ctx)
 	if err == nil {
 		return nil
@@ -136,11 +134,14 @@ func (c *call) next(err error) (delay time.Duration, retry bool) {
 	} else if !c.retryable(err) {
 		return 0, false
 	}
+	if c.why = c.ctx.Err(); c.why != nil {
+		return 0, false
+	}
 	switch {
 	case c.attempts >= c.c.Attempts:
 		return 0, false
 	case !asked:
-		delay = jittered(min(max(c.backoff(c.attempts), 0), c.c.MaxDelay), max(c.c.Jitter, 0), draw(c.c.Rand))
+		delay = jittered(min(c.backoff(c.attempts), c.c.MaxDelay), max(c.c.Jitter, 0), draw(c.c.Rand))
 	case delay > c.c.MaxRetryAfter && !errtree.Refused(err):
 		if !c.c.CapRetryAfter {
 			c.why = ErrRetryAfter
@@ -148,14 +149,11 @@ func (c *call) next(err error) (delay time.Duration, retry bool) {
 		}
 		delay = c.c.MaxRetryAfter
 	}
-	if c.why = c.ctx.Err(); c.why != nil {
-		return 0, false
-	}
 	if bounded && time.Until(deadline) <= delay {
 		c.why = context.DeadlineExceeded
 		return 0, false
 	}
-	if b := c.c.Budget; b != nil && !b.reserve() {
+	if !c.c.Budget.reserve() {
 		c.exhausted.Add(1)
 		c.why = ErrBudget
 		return 0, false
@@ -172,18 +170,19 @@ func (c *call) retryable(err error) bool {
 // was reserved from the budget is spent then, and else given back, also if a
 // callback panics.
 func (c *call) wait(err error, delay time.Duration) (ready bool) {
-	if b := c.c.Budget; b != nil {
-		defer func() {
-			if ready {
-				b.spend()
-			} else {
-				b.refund()
-			}
-		}()
-	}
-	if d, ok := errtree.Find[interface{ Discard() }](err); ok {
-		d.Discard()
-	}
+	defer func() {
+		if ready {
+			c.c.Budget.spend()
+		} else {
+			c.c.Budget.refund()
+		}
+	}()
+	errtree.Walk(err, func(err error) bool {
+		if d, ok := err.(interface{ Discard() }); ok {
+			d.Discard()
+		}
+		return false
+	})
 	if c.c.OnRetry != nil {
 		c.c.OnRetry(c.ctx, Event{c.attempts, err, delay})
 	}
@@ -208,6 +207,9 @@ func (c *call) result(err error) error {
 	e.after, _ = askedFor(err)
 	if errtree.Refused(err) {
 		e.answered = c.answered
+		if e.after == 0 {
+			e.after, _ = askedFor(c.answered)
+		}
 	}
 	return e
 }

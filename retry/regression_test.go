@@ -16,7 +16,9 @@ import (
 
 // Each test holds a fault that people met in such software, under its number.
 
-func TestC77CancelledWaitsLeaveNoTimer(t *testing.T) {
+// A timer that nobody stops is collected since Go 1.23; what a wait leaves can
+// be seen by when it ends, and by its goroutines.
+func TestC77CancelledWaitsEndAtOnceAndLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plain(func(c *retry.Config) { c.BaseDelay = time.Hour })
 		before := runtime.NumGoroutine()
@@ -412,6 +414,52 @@ func TestC109WhatABudgetCounts(t *testing.T) {
 		p := retry.New(retry.Config{Budget: retry.NewBudget(retry.BudgetConfig{Share: -1, MinPerSecond: 3})})
 		if err := p.Do(t.Context(), failing(errDown, 1).call); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The deadline falls into the last attempt.
+func TestC100TheDeadlineIsKeptInTheLastAttemptToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		err := plain(func(c *retry.Config) { c.Attempts = 2 }).Do(ctx, func(context.Context) error {
+			time.Sleep(time.Second)
+			return errDown
+		})
+		if !errors.Is(err, errDown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestC66APanicInARetryGivesTheBudgetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := retry.NewBudget(retry.BudgetConfig{})
+		p := retry.New(retry.Config{Budget: b})
+		attempts := 0
+		func() {
+			defer func() {
+				if r := recover(); r != "x" {
+					t.Errorf("recovered %v", r)
+				}
+			}()
+			_ = p.Do(t.Context(), func(context.Context) error {
+				if attempts++; attempts == 2 {
+					panic("x")
+				}
+				return held{func() {}}
+			})
+		}()
+		if s := b.Stats(); s.Waiting != 0 || s.Retries != 1 {
+			t.Errorf("a panic in the second attempt: %+v", s)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = p.Do(t.Context(), failing(held{func() { panic("in Discard") }}, 1).call)
+		}()
+		if s := b.Stats(); s.Waiting != 0 || s.Retries != 1 {
+			t.Errorf("a panic in Discard: %+v", s)
 		}
 	})
 }

@@ -349,6 +349,33 @@ func TestWhatAnAttemptHoldsIsLetGoOfBeforeTheWait(t *testing.T) {
 	})
 }
 
+func TestEveryErrorThatHoldsSomethingLetsGoOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		discarded := 0
+		one := func() error { return held{func() { discarded++ }} }
+		_ = plain(nil).Do(t.Context(), failing(errors.Join(one(), fmt.Errorf("fetch: %w", one())), 1).call)
+		if discarded != 2 {
+			t.Errorf("%d of 2 discarded", discarded)
+		}
+	})
+}
+
+// An error that sums up several knows no wait of its own; one of them may.
+func TestTheWaitAskedForIsFoundBehindAnErrorThatKnowsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := fmt.Errorf("%w, %w", waiting(0), retry.After(errDown, 5*time.Second))
+		s := failing(err, 1)
+		if err := plain(nil).Do(t.Context(), s.call); err != nil || s.at[1] != 5*time.Second {
+			t.Errorf("%v, attempts at %v", err, s.at)
+		}
+		s = &script{errs: []error{retry.After(errDown, time.Second), refusal{}}}
+		var e *retry.Error
+		if err := plain(nil).Do(t.Context(), s.call); !errors.As(err, &e) || e.RetryAfter() != time.Second {
+			t.Errorf("%v does not say what the dependency asked for", err)
+		}
+	})
+}
+
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := retry.New(retry.Config{Budget: retry.NewBudget(retry.BudgetConfig{Share: -1, MinPerSecond: 0.4})})
@@ -429,8 +456,15 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	if err := (retry.BudgetConfig{Window: -1}).Validate(); err == nil {
-		t.Error("a negative window is valid")
+	for want, c := range map[string]retry.BudgetConfig{
+		"Window is -1ns, must be":                                                      {Window: -1},
+		"Share is 20, must be a fraction up to 1; negative is none":                    {Share: 20},
+		"MinPerSecond is 0.05, must be at least one in Window (10s); negative is none": {MinPerSecond: 0.05},
+		"MinPerSecond is 0.9, must be at least one in Window (1s); negative is none":   {MinPerSecond: 0.9, Window: time.Second},
+	} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
 	}
 }
 

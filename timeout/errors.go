@@ -13,8 +13,8 @@ var ErrTimeout = errors.New("fusebox: time limit exceeded")
 
 // Error says that the limit of a Policy passed. It is the cause of the context
 // that the deadline ended, and what the caller gets; then it wraps what the
-// function returned, if it returned. It is a failure and no refusal: it has no
-// Rejected method. It is immutable.
+// function returned, if it returned. It is a failure, unless what it wraps is a
+// refusal by a policy inside: the dependency was not asked then. It is immutable.
 type Error struct {
 	limit time.Duration
 	err   error

@@ -24,10 +24,14 @@ var ErrLimited = errors.New("rate limit reached")
 
 // refusal is a refusal as every policy makes it: breaker and retry know it by
 // these two methods.
-type refusal struct{ after time.Duration }
+type refusal struct {
+	after time.Duration
+	cause error // of the context that ended a wait
+}
 
 func (refusal) Error() string               { return ErrLimited.Error() }
 func (refusal) Is(target error) bool        { return target == ErrLimited }
+func (r refusal) Unwrap() error             { return r.cause }
 func (refusal) Rejected() bool              { return true }
 func (r refusal) RetryAfter() time.Duration { return r.after }
 
@@ -38,16 +42,20 @@ func Limited(l *rate.Limiter) fusebox.Policy {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r := l.Reserve()
-		if !r.OK() {
-			return refusal{} // a burst of 0: never
-		}
-		if wait := r.Delay(); wait > 0 {
-			r.Cancel()
-			return refusal{wait}
+		if !l.Allow() { // (Reserve and Cancel lose tokens where others reserve in between)
+			return refusal{after: untilToken(l)}
 		}
 		return fn(ctx)
 	})
+}
+
+// untilToken returns about how long it takes until there is a token; 0: never.
+func untilToken(l *rate.Limiter) time.Duration {
+	if l.Limit() <= 0 || l.Burst() < 1 {
+		return 0
+	}
+	missing := max(1-l.Tokens(), 0)
+	return time.Duration(missing / float64(l.Limit()) * float64(time.Second))
 }
 
 // Waiting is l as a policy under which calls wait for their token, no longer
@@ -58,10 +66,7 @@ func Waiting(l *rate.Limiter) fusebox.Policy {
 			return err
 		}
 		if err := l.Wait(ctx); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return refusal{}
+			return refusal{cause: ctx.Err()} // the dependency was not asked
 		}
 		return fn(ctx)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,23 @@ func TestBothArePolicies(t *testing.T) {
 	}
 }
 
+func TestC131RefusedCallsTakeNoTokensTogether(t *testing.T) {
+	l := rate.NewLimiter(rate.Every(time.Hour), 1)
+	l.Allow()
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for range 100 {
+				_ = Limited(l).Do(context.Background(), func(context.Context) error { return nil })
+			}
+		})
+	}
+	wg.Wait()
+	if n := l.Tokens(); n < 0 {
+		t.Errorf("%v tokens", n)
+	}
+}
+
 func TestC131ARefusedCallTakesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate.NewLimiter(rate.Every(time.Second), 1)
@@ -60,7 +78,8 @@ func TestC131ARefusedCallTakesNoToken(t *testing.T) {
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		if err := Waiting(l).Do(ctx, nop); err != context.Canceled { //nolint:errorlint // the very same
+		err := Waiting(l).Do(ctx, nop)
+		if _, refused := fusebox.Rejected(err); !refused || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled while waiting: %v", err)
 		}
 		time.Sleep(time.Second - time.Millisecond) // the cancelled wait has given its token back

@@ -5,25 +5,35 @@ package errtree
 // the order of [errors.As]. T is an interface. It allocates nothing: policies
 // ask at every failure.
 func Find[T any](err error) (found T, ok bool) {
+	Walk(err, func(err error) bool {
+		found, ok = err.(T)
+		return ok
+	})
+	return found, ok
+}
+
+// Walk visits the errors of err's tree, outermost first, until visit returns
+// true, and reports whether it did.
+func Walk(err error, visit func(error) bool) bool {
 	for err != nil {
-		if found, ok = err.(T); ok {
-			return found, true
+		if visit(err) {
+			return true
 		}
 		switch x := err.(type) { //nolint:errorlint // this is what walks the tree
 		case interface{ Unwrap() error }:
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, e := range x.Unwrap() {
-				if found, ok = Find[T](e); ok {
-					return found, true
+				if Walk(e, visit) {
+					return true
 				}
 			}
-			return found, false
+			return false
 		default:
-			return found, false
+			return false
 		}
 	}
-	return found, false
+	return false
 }
 
 // Refused reports whether err is a refusal by a policy: the first error of its

@@ -117,7 +117,7 @@ func (c *Call[T]) Result() (T, error) {
 // received c, or the goroutine of c itself, may call it.
 func (c *Call[T]) Drop() (p *Panic) {
 	closer, ok := any(c.value).(io.Closer)
-	if !ok || c.err != nil {
+	if !ok || c.err != nil || c.panic != nil || c.exited { // then value is none
 		return c.panic
 	}
 	defer func() {

@@ -179,3 +179,16 @@ func TestResultGoesToOneOfTwo(t *testing.T) {
 		t.Skip("no race came about")
 	}
 }
+
+// A pointer that is a closer is none before it has been returned.
+func TestAPanicBeforeAResultIsToldAndNothingIsClosed(t *testing.T) {
+	for name, fn := range map[string]func(context.Context) (*closer, error){
+		"a panic":  func(context.Context) (*closer, error) { panic("x") },
+		"a Goexit": func(context.Context) (*closer, error) { runtime.Goexit(); return nil, nil },
+	} {
+		c := run(t, fn)
+		if p := c.Drop(); (p != nil && p.Value == "x") != (name == "a panic") {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+}
