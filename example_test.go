@@ -302,6 +302,18 @@ func ExamplePermit_Finish() {
 	// Output: false 1
 }
 
+func ExamplePermit_FinishAs() {
+	b := fusebox.New("payments", fusebox.Config{Consecutive: 1})
+	permit, err := b.Allow(ctx)
+	if err != nil {
+		return
+	}
+	// The call returned an answer, and the answer is that nothing works.
+	permit.FinishAs(ctx, fusebox.Failure, errors.New("status 503"))
+	fmt.Println(b.Snapshot().Last.LastError)
+	// Output: status 503
+}
+
 func ExamplePermit_Record() {
 	b := fusebox.New("payments", fusebox.Config{})
 	permit, _ := b.Allow(ctx)

@@ -59,8 +59,16 @@ func (p *Permit) Finish(ctx context.Context, err error) bool {
 	if classify == nil {
 		classify = DefaultClassify
 	}
-	outcome := classify(ctx, err)
-	return p.end(outcome, measured, err, outcome == Ignored && err != nil && gaveUp(ctx, err))
+	return p.FinishAs(ctx, classify(ctx, err), err)
+}
+
+// FinishAs is Finish for who has classified the call himself, as an adapter
+// does that sees more than an error: o stands in place of what Config.Classify
+// would say, which is not asked. err, if not nil, is what records and observers
+// show. All else is as in Finish, and a cancelled call that Config.SlowAfter
+// makes a failure is one here too.
+func (p *Permit) FinishAs(ctx context.Context, o Outcome, err error) bool {
+	return p.end(o, measured, err, o == Ignored && err != nil && gaveUp(ctx, err))
 }
 
 // Record records an outcome the caller has decided on. It reports whether it

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -745,4 +746,41 @@ func TestAPanicPassesThroughAChainAndCountsInEachBreaker(t *testing.T) {
 	}()
 	a.wantTotals(0, 1, 0, 0)
 	b.wantTotals(0, 1, 0, 0)
+}
+
+func TestFinishAsTakesTheOutcomeAndKeepsTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		var seen []fusebox.Completion
+		b := fusebox.New("payments", fusebox.Config{
+			Consecutive: 1, SlowAfter: time.Second,
+			Classify:  func(context.Context, error) fusebox.Outcome { asked++; return fusebox.Success },
+			Observers: []fusebox.Observer{{Finished: func(c fusebox.Completion) { seen = append(seen, c) }}},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		finish := func(o fusebox.Outcome, err error) {
+			t.Helper()
+			p, refused := b.Allow(t.Context())
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			time.Sleep(2 * time.Second)
+			if !p.FinishAs(ctx, o, err) || p.FinishAs(ctx, o, err) {
+				t.Error("not accepted, or twice")
+			}
+		}
+		finish(fusebox.Success, errCell)
+		finish(fusebox.Ignored, errCell) // the caller is there: nothing hangs
+		cancel()
+		finish(fusebox.Ignored, errCell) // he gave up on a hang
+		want := []fusebox.Outcome{fusebox.Success, fusebox.Ignored, fusebox.Failure}
+		for i, c := range seen {
+			if c.Outcome != want[i] || c.Err != errCell { //nolint:errorlint // the very same
+				t.Errorf("completion %d: %+v, want %v", i, c, want[i])
+			}
+		}
+		if s := b.Snapshot(); asked != 0 || len(seen) != 3 || s.State != fusebox.Open || s.Last.LastError != errCell.Error() {
+			t.Errorf("Classify asked %d times, %d completions, %v", asked, len(seen), s.Last)
+		}
+	})
 }
