@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -240,25 +239,6 @@ func TestWhyAnOverrideEndedReadsAsASentence(t *testing.T) {
 		if got := (fusebox.Transition{Cause: fusebox.CauseOverrideEnded, Note: c.note}).Why(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.note, got, c.want)
 		}
-	}
-}
-
-// Dropping idle breakers takes a time that grows with their number: a tenth of a
-// second for so many. One by one out of a slice it took five.
-func TestDroppingIdleBreakersIsNotQuadratic(t *testing.T) {
-	const n = 100_000
-	clock := &fuseboxtest.Clock{}
-	r := fusebox.Registry{MaxKeys: -1, Now: clock.Now}
-	for i := range n {
-		r.Get(strconv.Itoa(i))
-	}
-	clock.Advance(2 * time.Hour)
-	begin := time.Now()
-	if s := r.Stats(); s.Keys != 0 || s.Evicted != n {
-		t.Fatalf("%+v, want all %d gone", s, n)
-	}
-	if took := time.Since(begin); took > 4*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
 

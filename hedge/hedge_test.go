@@ -189,7 +189,7 @@ func TestCall(t *testing.T) {
 				}
 				for i, ctx := range s.ctxs {
 					won := err == nil && i+1 == value
-					if lost := errors.Is(context.Cause(ctx), hedge.ErrLost); lost == won || ctx.Err() != nil && ctx.Err() != context.Canceled { //nolint:errorlint // the very error
+					if lost := errors.Is(context.Cause(ctx), hedge.ErrLost); lost == won || ctx.Err() != nil && ctx.Err() != context.Canceled {
 						t.Errorf("context of attempt %d ended with %v", i+1, context.Cause(ctx))
 					}
 				}
@@ -246,7 +246,7 @@ func TestCallerThatLeavesTakesAllAttemptsAlong(t *testing.T) {
 		if err != context.Canceled || time.Since(begin) != 15*ms || len(s.starts) != 2 { //nolint:errorlint // unchanged
 			t.Error(err, time.Since(begin), s.starts)
 		}
-		if context.Cause(s.ctxs[0]) != cause { //nolint:errorlint // the very error
+		if context.Cause(s.ctxs[0]) != cause {
 			t.Error("cause", context.Cause(s.ctxs[0]))
 		}
 		_, err = hedge.Call(ctx, nil, func(context.Context) (int, error) { t.Error("called"); return 0, nil }, h)
