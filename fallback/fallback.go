@@ -170,7 +170,7 @@ func (f *Fallback[T]) Stats() Stats {
 	return Stats{Answered: made + stale, Stale: stale, Failed: f.failed.Load()}
 }
 
-// Call calls fn under p, and returns its result as fusebox.Call does: that of
+// Call calls fn under p, or directly if p is nil, and returns its result as fusebox.Call does: that of
 // the last call of fn, should p call it more than once; zero if p does not call
 // it, or its last call panics. If p returns an error that Config.When wants
 // answered, f answers:
@@ -194,7 +194,7 @@ func Call[T any](ctx context.Context, p Policy, fn func(context.Context) (T, err
 		good bool
 	}
 	var none result[T]
-	err := p.Do(ctx, func(ctx context.Context) (err error) {
+	err := do(ctx, p, func(ctx context.Context) (err error) {
 		last.result, last.good = none, false // should fn panic, and p live on
 		if f.config.MaxAge > 0 {
 			last.began = time.Now()
@@ -210,6 +210,13 @@ func Call[T any](ctx context.Context, p Policy, fn func(context.Context) (T, err
 		f.keep(last.result)
 	}
 	return last.value, nil
+}
+
+func do(ctx context.Context, p Policy, fn func(context.Context) error) error {
+	if p == nil {
+		return fn(ctx)
+	}
+	return p.Do(ctx, fn)
 }
 
 // keep keeps r as the last good result, unless a later one is kept.

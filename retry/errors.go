@@ -59,6 +59,13 @@ func (e *Error) Rejected() bool { return e.attempts == e.refused }
 // last attempt, asked to wait; 0: unknown.
 func (e *Error) RetryAfter() time.Duration { return e.after }
 
+// Timeout reports whether the last attempt ended in a timeout, as [net.Error]
+// has it: whoever wraps the error, such as a url.Error, asks.
+func (e *Error) Timeout() bool {
+	t, ok := errtree.Find[interface{ Timeout() bool }](e.last)
+	return ok && t.Timeout()
+}
+
 // Error says how many attempts were made, why there were no more, and how the
 // last one failed.
 func (e *Error) Error() string {
@@ -118,8 +125,8 @@ func (e *afterError) RetryAfter() time.Duration { return e.d }
 // error of its tree that knows one.
 func askedFor(err error) (d time.Duration, ok bool) {
 	errtree.Walk(err, func(err error) bool {
-		if r, has := err.(interface{ RetryAfter() time.Duration }); has {
-			_, exact := err.(*afterError)
+		if r, has := err.(interface{ RetryAfter() time.Duration }); has { //nolint:errorlint // every one is visited
+			_, exact := r.(*afterError)
 			d = r.RetryAfter()
 			ok = d > 0 || exact
 		}

@@ -331,6 +331,18 @@ func TestOnRetryIsToldBeforeTheWait(t *testing.T) {
 	})
 }
 
+func TestErrorIsATimeoutIfTheLastAttemptWasOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for last, want := range map[error]bool{context.DeadlineExceeded: true, errDown: false} {
+			err := plain(nil).Do(t.Context(), (&script{errs: []error{errDown, errDown, fmt.Errorf("x: %w", last)}}).call)
+			var e interface{ Timeout() bool }
+			if !errors.As(err, &e) || e.Timeout() != want {
+				t.Errorf("%v: want Timeout %v", err, want)
+			}
+		}
+	})
+}
+
 // held is an error that holds something.
 type held struct{ discarded func() }
 

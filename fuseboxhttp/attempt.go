@@ -1,0 +1,83 @@
+package fuseboxhttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// allow asks the breaker of a request, if it has one.
+func (t *Transport) allow(req *http.Request) (fusebox.Permit, error) {
+	key := t.Key
+	if key == nil {
+		key = Host
+	}
+	k := key(req)
+	if k == "" {
+		return fusebox.Permit{}, nil
+	}
+	return t.Breakers().Get(k).Allow(req.Context())
+}
+
+// attempt makes the request and finishes the permit, at the latest when the
+// body of the response has ended.
+func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request) (resp *http.Response, o fusebox.Outcome, err error) {
+	ctx := req.Context()
+	var b *body // what lasts until the end of the response
+	returned := false
+	defer func() {
+		if !returned { // Base or Classify panicked, or ended the goroutine
+			permit.Record(fusebox.Failure)
+			b.end()
+			closeResponse(resp)
+		}
+	}()
+	if t.Timeout == 0 && !t.JudgeBody {
+		resp, err = t.send(req)
+	} else {
+		b = &body{caller: ctx}
+		resp, err = b.send(t, req)
+	}
+	if err != nil {
+		o = fusebox.Failure
+		permit.Finish(ctx, err)
+		returned = true
+		return nil, o, err
+	}
+	switch o = t.judge(resp); o {
+	case fusebox.Success:
+		if t.JudgeBody && hasBody(req, resp) {
+			b.hold(permit)
+		} else {
+			permit.Record(o)
+		}
+	case fusebox.Ignored:
+		permit.Record(o)
+	default:
+		o = fusebox.Failure
+		permit.Finish(ctx, &StatusError{resp.StatusCode})
+	}
+	b.wrap(req, resp)
+	returned = true
+	return resp, o, nil
+}
+
+// errNothing is what a Base that breaks the contract of RoundTripper comes to.
+var errNothing = errors.New("fusebox: Transport.Base returned neither a response nor an error")
+
+// send makes the request.
+func (t *Transport) send(req *http.Request) (*http.Response, error) {
+	resp, err := t.base().RoundTrip(req)
+	if resp == nil && err == nil {
+		err = errNothing
+	}
+	return resp, err
+}
+
+func (t *Transport) judge(resp *http.Response) fusebox.Outcome {
+	if t.Classify != nil {
+		return t.Classify(resp)
+	}
+	return Classify(resp)
+}
