@@ -246,7 +246,7 @@ func TestCallerThatLeavesTakesAllAttemptsAlong(t *testing.T) {
 		if err != context.Canceled || time.Since(begin) != 15*ms || len(s.starts) != 2 { //nolint:errorlint // unchanged
 			t.Error(err, time.Since(begin), s.starts)
 		}
-		if context.Cause(s.ctxs[0]) != cause {
+		if context.Cause(s.ctxs[0]) != cause { //nolint:errorlint // the very same
 			t.Error("cause", context.Cause(s.ctxs[0]))
 		}
 		_, err = hedge.Call(ctx, nil, func(context.Context) (int, error) { t.Error("called"); return 0, nil }, h)

@@ -125,7 +125,7 @@ func (e *afterError) RetryAfter() time.Duration { return e.d }
 // error of its tree that knows one.
 func askedFor(err error) (d time.Duration, ok bool) {
 	errtree.Walk(err, func(err error) bool {
-		if r, has := err.(interface{ RetryAfter() time.Duration }); has { //nolint:errorlint // every one is visited
+		if r, has := err.(interface{ RetryAfter() time.Duration }); has {
 			_, exact := r.(*afterError)
 			d = r.RetryAfter()
 			ok = d > 0 || exact
