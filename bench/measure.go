@@ -77,7 +77,7 @@ func (s *subject) sample(d time.Duration) (sample, error) {
 	var elapsed time.Duration
 	var calls, rejected int
 	if s.sequential {
-		elapsed, calls, rejected = runFor(s.loops[0], d)
+		elapsed, calls, rejected = runFor(s.loops[0], d, s.row.batch())
 	} else {
 		elapsed, calls, rejected = runTogether(s.loops, d)
 	}
@@ -89,9 +89,16 @@ func (s *subject) sample(d time.Duration) (sample, error) {
 	}, s.check(calls, rejected)
 }
 
+// batch is how many calls are made between two looks at the clock.
+func (r *Row) batch() int {
+	if r.slow {
+		return 1
+	}
+	return 1000
+}
+
 // runFor runs one loop on this goroutine for d.
-func runFor(loop func(int) int, d time.Duration) (elapsed time.Duration, calls, rejected int) {
-	const batch = 1000
+func runFor(loop func(int) int, d time.Duration, batch int) (elapsed time.Duration, calls, rejected int) {
 	start := time.Now()
 	for elapsed < d {
 		rejected += loop(batch)
@@ -294,8 +301,16 @@ func (r *Row) result(samples [][]sample) Result {
 func (r *Row) judge(g goal, at func(string) []sample) Judged {
 	j := Judged{Of: g.of}
 	switch {
+	case g.adds && g.allocs:
+		j.quantiles(eachRound(at(g.of), at(g.over), func(a, b sample) float64 { return a.allocs - b.allocs }))
+		j.Short = fmt.Sprintf("at most %g allocations more than %s", g.max, g.over)
+		j.Met = j.Value < g.max+0.01
+	case g.adds:
+		j.quantiles(eachRound(at(g.of), at(g.over), func(a, b sample) float64 { return a.ns - b.ns }))
+		j.Short = fmt.Sprintf("at most %g ns more than %s", g.max, g.over)
+		j.Met = j.Value <= g.max
 	case g.allocs && g.over != "":
-		j.quantiles(ratiosOf(at(g.of), at(g.over), func(s sample) float64 { return s.allocs }))
+		j.quantiles(eachRound(at(g.of), at(g.over), func(a, b sample) float64 { return a.allocs / b.allocs }))
 		j.Short = fmt.Sprintf("≤ %g × the allocations of %s", g.max, g.over)
 		j.Met = j.Value <= g.max
 	case g.allocs:
@@ -339,16 +354,16 @@ func (j *Judged) quantiles(values []float64) {
 
 // ratios returns the time of a over that of b, round by round; nil if there is no b.
 func ratios(a, b []sample) []float64 {
-	return ratiosOf(a, b, func(s sample) float64 { return s.ns })
+	return eachRound(a, b, func(a, b sample) float64 { return a.ns / b.ns })
 }
 
-func ratiosOf(a, b []sample, what func(sample) float64) []float64 {
+func eachRound(a, b []sample, compare func(a, b sample) float64) []float64 {
 	if len(b) == 0 {
 		return nil
 	}
 	r := make([]float64, len(a))
 	for i := range a {
-		r[i] = what(a[i]) / what(b[i])
+		r[i] = compare(a[i], b[i])
 	}
 	return r
 }

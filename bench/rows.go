@@ -31,6 +31,8 @@ type goal struct {
 	// allocs says that the goal is not about time but about allocations a call:
 	// their number or, with over, their ratio.
 	allocs bool
+	// adds says that the goal is about the difference and not the ratio.
+	adds bool
 }
 
 // everyPeer stands for each contender that counts successes and is not ours.
@@ -45,6 +47,7 @@ type Row struct {
 	rules      rules
 	load       load
 	rejected   bool // the breakers are open, and stay so
+	slow       bool // a call takes milliseconds: loops of one
 	cores      int
 	perCore    int // goroutines a core
 	contenders []contender
@@ -327,6 +330,7 @@ func Rows() []Row {
 		},
 	}
 	rows = append(rows, policyRows()...)
+	rows = append(rows, adapterRows()...)
 	if runtime.NumCPU() > 1 && runtime.GOMAXPROCS(0) > 1 {
 		return rows
 	}
