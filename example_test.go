@@ -314,6 +314,18 @@ func ExamplePermit_FinishAs() {
 	// Output: status 503
 }
 
+func ExamplePermit_FinishAfter() {
+	b := fusebox.New("payments", fusebox.Config{SlowAfter: time.Second})
+	permit, err := b.Allow(ctx)
+	if err != nil {
+		return
+	}
+	// A stream that broke off after an hour, and had answered within 20 ms.
+	permit.FinishAfter(ctx, fusebox.Failure, errors.New("connection reset"), 20*time.Millisecond)
+	fmt.Println(b.Snapshot().Totals.Failures, b.Snapshot().Totals.Slow)
+	// Output: 1 0
+}
+
 func ExamplePermit_Record() {
 	b := fusebox.New("payments", fusebox.Config{})
 	permit, _ := b.Allow(ctx)

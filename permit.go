@@ -71,6 +71,12 @@ func (p *Permit) FinishAs(ctx context.Context, o Outcome, err error) bool {
 	return p.end(o, measured, err, o == Ignored && err != nil && gaveUp(ctx, err))
 }
 
+// FinishAfter is FinishAs for a call whose duration d the caller has measured, as
+// RecordAfter is Record: d, not the breaker's clock, decides whether it was slow.
+func (p *Permit) FinishAfter(ctx context.Context, o Outcome, err error, d time.Duration) bool {
+	return p.end(o, min(max(d, 0), forever-1), err, o == Ignored && err != nil && gaveUp(ctx, err))
+}
+
 // Record records an outcome the caller has decided on. It reports whether it
 // was accepted, as Finish does. An unknown Outcome is a Failure.
 //
@@ -99,7 +105,7 @@ func (p *Permit) Record(o Outcome) bool {
 // d, not the breaker's clock, decides whether it was slow. It takes the
 // breaker's lock, also for a success.
 func (p *Permit) RecordAfter(o Outcome, d time.Duration) bool {
-	return p.end(o, min(max(d, 0), forever-1), nil, false)
+	return p.FinishAfter(context.Background(), o, nil, d)
 }
 
 // measured stands for a duration that the breaker measures.

@@ -20,6 +20,7 @@ type call struct {
 	ctx      context.Context // the call was admitted with
 	breaker  *fusebox.Breaker
 	classify func(context.Context, error) fusebox.Outcome // nil: the breaker's, or Classify
+	server   bool
 	permit   fusebox.Permit
 }
 
@@ -41,7 +42,7 @@ func (c *call) finish(err error, head time.Duration) {
 		c.permit.Finish(c.ctx, nil)
 		return
 	case errors.Is(err, errNoReturn): // nobody's to classify
-		c.permit.Record(fusebox.DefaultClassify(c.ctx, err))
+		c.permit.FinishAs(c.ctx, fusebox.DefaultClassify(c.ctx, err), err)
 		return
 	}
 	defer c.permit.Record(fusebox.Failure) // should classify panic
@@ -51,17 +52,35 @@ func (c *call) finish(err error, head time.Duration) {
 	if classify == nil {
 		classify = config.Classify
 	}
-	if classify == nil {
+	standard := classify == nil
+	if standard {
 		classify = Classify
 	}
-	switch outcome := classify(c.ctx, err); {
-	case head > 0 && outcome == fusebox.Success && config.SlowAfter > 0:
-		c.permit.RecordAfter(outcome, head)
-	case head > 0 && outcome == fusebox.Ignored: // no hang, however long it lasted
-		c.permit.Record(outcome)
-	default:
-		c.permit.FinishAs(c.ctx, outcome, err)
+	outcome := classify(c.ctx, err)
+	if standard && c.server && outcome == fusebox.Ignored && c.metDeadline(err) {
+		outcome = fusebox.Failure
 	}
+	switch {
+	case head <= 0:
+		c.permit.FinishAs(c.ctx, outcome, err)
+	case outcome == fusebox.Ignored || outcome == fusebox.Success && config.SlowAfter <= 0:
+		c.permit.Record(outcome) // no hang, however long it lasted
+	default:
+		c.permit.FinishAfter(c.ctx, outcome, err, head)
+	}
+}
+
+// slack is how much earlier than its own timer a server may hear of a client's
+// deadline.
+const slack = 20 * time.Millisecond
+
+// metDeadline reports whether a handler whose context was cancelled met the
+// deadline of its client: the client resets the stream when its timer fires,
+// and that mostly comes before the server's timer does.
+func (c *call) metDeadline(err error) bool {
+	deadline, ok := c.ctx.Deadline()
+	return ok && time.Until(deadline) <= slack && errors.Is(c.ctx.Err(), context.Canceled) &&
+		fusebox.DefaultClassify(context.WithoutCancel(c.ctx), err) == fusebox.Failure
 }
 
 // streamCall is a call that shows signs of life, and that several goroutines
@@ -72,7 +91,8 @@ func (c *call) finish(err error, head time.Duration) {
 //  2. Who sets ended finishes the permit, or leaves that to the one who has it.
 type streamCall struct {
 	call
-	began time.Time
+	began     time.Time
+	judgeHead bool
 
 	mu       sync.Mutex
 	head     time.Duration // from began to the first sign of the other side; 0: none yet
@@ -108,6 +128,9 @@ func (c *streamCall) alive(answered bool) {
 	if renew {
 		defer c.renewed() // an observer may end the goroutine
 		c.permit.Renew()
+	}
+	if answered && c.judgeHead {
+		c.end(nil)
 	}
 }
 

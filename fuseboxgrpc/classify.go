@@ -25,6 +25,10 @@ import (
 //     or by closing the connection), codes that gRPC does not know, errors that
 //     are no status, and any error after the deadline of ctx, whatever its code.
 //
+// A [Server] takes a handler whose context is cancelled within 20 ms of its
+// deadline, or later, for one that met the deadline: the client resets the
+// stream then, and that is what the handler mostly sees.
+//
 // Wrapped and joined errors are seen through; where several statuses are
 // joined, all of them have to be answers. Classify can stand in
 // fusebox.Config.Classify, and in one that judges a few codes otherwise:

@@ -41,6 +41,12 @@ type Client struct {
 	// which is judged on a goroutine that nobody can recover.
 	Classify func(ctx context.Context, err error) fusebox.Outcome
 
+	// JudgeHead makes a stream a success as soon as its head or a message has
+	// arrived, whatever becomes of it later. Set it where streams live for
+	// hours: judged at their end, as many healthy ones as there are probes keep
+	// a breaker half-open, and all other calls rejected, for as long as they live.
+	JudgeHead bool
+
 	own fusebox.Registry
 }
 
@@ -86,6 +92,7 @@ func (c *Client) UnaryInterceptor() grpc.UnaryClientInterceptor {
 func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		guarded := &clientStream{oneAnswer: !desc.ServerStreams}
+		guarded.judgeHead = c.JudgeHead
 		guarded.call = call{ctx: ctx, breaker: c.breaker(ctx, method, conn), classify: c.Classify}
 		if err := guarded.admit(); err != nil {
 			return nil, err

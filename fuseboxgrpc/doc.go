@@ -18,9 +18,10 @@
 // not stream its answers, an error of SendMsg, or the end of the context, also
 // if the caller never touches the stream again. CloseSend is not the end. For
 // a server it is the return of the handler. A probe's lease begins anew with
-// the head and with each message, received or sent. Config.SlowAfter judges
-// what a stream takes to its head or first message, and a stream that has
-// neither as a whole: how long it then goes on says nothing.
+// each message, received or sent, and with the head (for a client: where the
+// program asks for it). Config.SlowAfter judges what a stream takes to that
+// head or first message, and a stream that has neither as a whole: how long it
+// then goes on says nothing. Where streams live for hours, set JudgeHead.
 //
 // # Outcomes
 //

@@ -36,6 +36,10 @@ type Server struct {
 	// time. If it panics, the call is a failure and the panic passes on.
 	Classify func(ctx context.Context, err error) fusebox.Outcome
 
+	// JudgeHead makes a stream a success as soon as its handler has sent the
+	// head or a message; see Client.JudgeHead.
+	JudgeHead bool
+
 	own fusebox.Registry
 }
 
@@ -58,7 +62,7 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 // It allocates nothing of its own.
 func (s *Server) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		guarded := call{ctx: ctx, breaker: s.breaker(ctx, info.FullMethod), classify: s.Classify}
+		guarded := call{ctx: ctx, breaker: s.breaker(ctx, info.FullMethod), classify: s.Classify, server: true}
 		if err := guarded.admit(); err != nil {
 			return nil, err
 		}
@@ -83,7 +87,8 @@ func (s *Server) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		ctx := stream.Context()
 		guarded := &serverStream{ServerStream: stream}
-		guarded.call = call{ctx: ctx, breaker: s.breaker(ctx, info.FullMethod), classify: s.Classify}
+		guarded.judgeHead = s.JudgeHead
+		guarded.call = call{ctx: ctx, breaker: s.breaker(ctx, info.FullMethod), classify: s.Classify, server: true}
 		if err := guarded.admit(); err != nil {
 			return err
 		}

@@ -597,3 +597,55 @@ func TestAStreamWhoseContextNeverEnds(t *testing.T) {
 	stream.RecvMsg(nil)
 	want(t, b, outcomes{successes: 1})
 }
+
+// A stream that broke off after an hour was not slow: it had answered at once.
+func TestALongStreamThatFailsIsNotSlow(t *testing.T) {
+	g := guard(t, handlers{stream: func(s grpc.ServerStream) error {
+		if err := s.SendMsg(wrapperspb.String("hello")); err != nil {
+			return err
+		}
+		if err := s.RecvMsg(new(text)); err != nil {
+			return err
+		}
+		return status.Error(codes.Unavailable, "gone")
+	}}, func(c *fusebox.Config) { c.SlowAfter = time.Minute })
+	chat := open(t, t.Context(), g.conn, &descChat)
+	receive(t, chat)
+	g.clock.Advance(time.Hour)
+	send(t, chat, "go")
+	if err := chat.RecvMsg(new(text)); status.Code(err) != codes.Unavailable {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*fusebox.Breaker{"client": g.client, "server": g.server} {
+		eventually(t, name+" counts", func() bool { return counted(b).failures == 1 })
+		if s := b.Snapshot(); s.Totals.Slow != 0 {
+			t.Errorf("%s: %+v", name, s.Totals)
+		}
+	}
+}
+
+// Judged by its head, a probe that lives for hours holds nobody up.
+func TestJudgeHead(t *testing.T) {
+	var clock fuseboxtest.Clock
+	client := fuseboxgrpc.Client{Breaker: breaker(&clock), JudgeHead: true}
+	server := fuseboxgrpc.Server{Breaker: breaker(&clock), JudgeHead: true}
+	conn := pair(t, &client, &server, handlers{})
+	halfOpen(t, client.Breaker)
+	halfOpen(t, server.Breaker)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range client.Breaker.Config().CloseAfter {
+		chat := open(t, ctx, conn, &descChat)
+		send(t, chat, "hello")
+		receive(t, chat)
+	}
+	for name, b := range map[string]*fusebox.Breaker{"client": client.Breaker, "server": server.Breaker} {
+		if s := b.State(); s != fusebox.Closed {
+			t.Errorf("the %s's breaker is %v with its probes alive", name, s)
+		}
+	}
+	cancel() // what becomes of them later counts nowhere
+	eventually(t, "nothing else is counted", func() bool {
+		return counted(client.Breaker).successes == uint64(client.Breaker.Config().CloseAfter) && counted(client.Breaker).ignored == 0
+	})
+}

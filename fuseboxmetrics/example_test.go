@@ -63,7 +63,7 @@ func ExampleSet_Add() {
 func ExampleSet_AddRegistry() {
 	var hosts fusebox.Registry
 	var set fuseboxmetrics.Set
-	set.AddRegistry(&hosts)
+	set.AddRegistry("", &hosts)
 
 	hosts.Get("a.example.com")
 	hosts.Get("b.example.com")

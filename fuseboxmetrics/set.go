@@ -29,6 +29,7 @@ type Set struct {
 // entry is what one call has added: a registry, or one breaker or policy.
 type entry struct {
 	registry *fusebox.Registry
+	prefix   string // of the names in registry
 	source
 }
 
@@ -45,24 +46,27 @@ func (s *Set) Add(b *fusebox.Breaker) (remove func()) {
 	if b == nil {
 		panic("fuseboxmetrics: Add: the breaker is nil")
 	}
-	return s.add(&entry{source: ofBreaker(b)})
+	return s.add(&entry{source: ofBreaker("", b)})
 }
 
 // AddRegistry adds the breakers of a registry, those of the future too. They
 // are listed at each reading, which is not a use of them: idle ones go as if
-// nobody looked. It panics if r is nil.
-func (s *Set) AddRegistry(r *fusebox.Registry) (remove func()) {
+// nobody looked. Each is shown under prefix and its name: registries that may
+// have keys in common, such as those of two HTTP clients, are told apart by it.
+// It panics if r is nil.
+func (s *Set) AddRegistry(prefix string, r *fusebox.Registry) (remove func()) {
 	if r == nil {
 		panic("fuseboxmetrics: AddRegistry: the registry is nil")
 	}
-	return s.add(&entry{registry: r})
+	return s.add(&entry{registry: r, prefix: prefix})
 }
 
 // AddRetry adds a retry policy under a name: its retries, and the calls it gave
 // up because its budget was empty. stats is called at each reading, perhaps by
 // several goroutines at a time, must not block, and must return totals that
-// never decrease.
+// never decrease. It panics if stats is nil.
 func (s *Set) AddRetry(name string, stats func() (retries, exhausted uint64)) (remove func()) {
+	must(stats != nil, "AddRetry")
 	return s.addPolicy(Retry, name, func(values []float64) []float64 {
 		retries, exhausted := stats()
 		return append(values, float64(retries), float64(exhausted))
@@ -72,6 +76,7 @@ func (s *Set) AddRetry(name string, stats func() (retries, exhausted uint64)) (r
 // AddBulkhead adds a bulkhead under a name: its calls in flight, and those it
 // has refused so far. For stats see AddRetry; inFlight may decrease.
 func (s *Set) AddBulkhead(name string, stats func() (inFlight int, rejected uint64)) (remove func()) {
+	must(stats != nil, "AddBulkhead")
 	return s.addPolicy(Bulkhead, name, func(values []float64) []float64 {
 		inFlight, rejected := stats()
 		return append(values, float64(inFlight), float64(rejected))
@@ -83,10 +88,17 @@ func (s *Set) AddBulkhead(name string, stats func() (inFlight int, rejected uint
 // answer. The series are disjoint: stale answers are not among the answered.
 // For stats see AddRetry.
 func (s *Set) AddFallback(name string, stats func() (answered, stale, failed uint64)) (remove func()) {
+	must(stats != nil, "AddFallback")
 	return s.addPolicy(Fallback, name, func(values []float64) []float64 {
 		answered, stale, failed := stats()
 		return append(values, float64(answered-min(stale, answered)), float64(stale), float64(failed))
 	})
+}
+
+func must(given bool, method string) {
+	if !given {
+		panic("fuseboxmetrics: " + method + ": the function is nil")
+	}
 }
 
 func (s *Set) addPolicy(subject Subject, name string, read func([]float64) []float64) (remove func()) {
@@ -189,7 +201,7 @@ func (s *Set) all() iter.Seq[source] {
 				continue
 			}
 			for _, b := range e.registry.All() {
-				if !yield(ofBreaker(b)) {
+				if !yield(ofBreaker(e.prefix, b)) {
 					return
 				}
 			}
@@ -197,8 +209,8 @@ func (s *Set) all() iter.Seq[source] {
 	}
 }
 
-func ofBreaker(b *fusebox.Breaker) source {
-	return source{subject: Breaker, name: clean(b.Name()), breaker: b}
+func ofBreaker(prefix string, b *fusebox.Breaker) source {
+	return source{subject: Breaker, name: clean(prefix + b.Name()), breaker: b}
 }
 
 // clean returns a name that every metrics system takes.

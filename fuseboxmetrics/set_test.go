@@ -198,11 +198,26 @@ func TestC90OneCallHasOneOutcome(t *testing.T) {
 	}
 }
 
+// Two clients of one host, each with a registry of its own.
+func TestRegistriesWithAKeyInCommonAreToldApart(t *testing.T) {
+	var payments, search fusebox.Registry
+	var set fuseboxmetrics.Set
+	set.AddRegistry("payments ", &payments)
+	set.AddRegistry("search ", &search)
+	payments.Get("api:443")
+	search.Get("api:443").Override(fusebox.ForceOpen, fusebox.Note{})
+	got := read(t, &set)
+	got.want(t, series{"fusebox_override{payments api:443,force-open}": 0, "fusebox_override{search api:443,force-open}": 1})
+	if hidden := set.Hidden(); len(hidden) != 0 {
+		t.Errorf("hidden: %q", hidden)
+	}
+}
+
 func TestC91SeriesAreBoundedAndGoWithTheirBreaker(t *testing.T) {
 	var clock fuseboxtest.Clock
 	r := &fusebox.Registry{MaxKeys: 100, Now: clock.Now}
 	var set fuseboxmetrics.Set
-	set.AddRegistry(r)
+	set.AddRegistry("", r)
 	for i := range 10_000 {
 		r.Get(fmt.Sprint("host-", i))
 		if i%1000 == 0 {
@@ -228,8 +243,8 @@ func TestTwiceIsOnce(t *testing.T) {
 	r := &fusebox.Registry{}
 	b := r.Get("b")
 	var set fuseboxmetrics.Set
-	set.AddRegistry(r)
-	set.AddRegistry(r)
+	set.AddRegistry("", r)
+	set.AddRegistry("", r)
 	remove := set.Add(b)
 	set.Add(b)
 	b.Do(context.Background(), fail)
@@ -309,7 +324,10 @@ func TestAddRefusesNil(t *testing.T) {
 	var set fuseboxmetrics.Set
 	for name, add := range map[string]func(){
 		"breaker":  func() { set.Add(nil) },
-		"registry": func() { set.AddRegistry(nil) },
+		"registry": func() { set.AddRegistry("", nil) },
+		"retry":    func() { set.AddRetry("a", nil) },
+		"bulkhead": func() { set.AddBulkhead("a", nil) },
+		"fallback": func() { set.AddFallback("a", nil) },
 	} {
 		func() {
 			defer func() {
@@ -329,7 +347,7 @@ func TestALoopOverReadingsMayStopAndMayChangeTheSet(t *testing.T) {
 	r := &fusebox.Registry{}
 	r.Get("b")
 	set.Add(fusebox.New("a", fusebox.Config{}))
-	set.AddRegistry(r)
+	set.AddRegistry("", r)
 	set.AddRetry("c", func() (uint64, uint64) { return 0, 0 })
 	for _, last := range []string{"a", "b", "c"} {
 		seen := ""
@@ -349,7 +367,7 @@ func TestALoopOverReadingsMayStopAndMayChangeTheSet(t *testing.T) {
 func TestASetInUseByMany(t *testing.T) {
 	var set fuseboxmetrics.Set
 	r := &fusebox.Registry{MaxKeys: 10, Config: func(string) fusebox.Config { return fusebox.Config{Consecutive: 2, OpenFor: 1} }}
-	set.AddRegistry(r)
+	set.AddRegistry("", r)
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {

@@ -176,7 +176,7 @@ func TestC91SeriesAreBoundedAndGoWithTheirBreaker(t *testing.T) {
 	s := newSDK(t)
 	m := s.show(t)
 	hosts := &fusebox.Registry{MaxKeys: 50}
-	remove := m.AddRegistry(hosts)
+	remove := m.AddRegistry("", hosts)
 	for i := range 10_000 {
 		hosts.Get(fmt.Sprint("host-", i))
 		if i%2000 == 0 {
@@ -217,7 +217,7 @@ func TestMoreThan55BreakersNeedAHigherLimit(t *testing.T) {
 			s := newSDK(t, c.options...)
 			m := s.show(t)
 			hosts := &fusebox.Registry{}
-			m.AddRegistry(hosts)
+			m.AddRegistry("", hosts)
 			for i := range c.breakers {
 				hosts.Get(fmt.Sprint("host-", i))
 			}
@@ -236,8 +236,8 @@ func TestRegisteredTwiceIsOnce(t *testing.T) {
 	hosts := &fusebox.Registry{}
 	m.Add(b)
 	m.Add(b)
-	m.AddRegistry(hosts)
-	m.AddRegistry(hosts)
+	m.AddRegistry("", hosts)
+	m.AddRegistry("", hosts)
 	hosts.Get("h").Do(context.Background(), fail)
 	b.Do(context.Background(), fail)
 	want := series{"fusebox_calls_total{name=a,outcome=failure}": 1, "fusebox_calls_total{name=h,outcome=failure}": 1}
@@ -358,7 +358,7 @@ func TestCollectionsBesideCalls(t *testing.T) {
 	hosts := &fusebox.Registry{MaxKeys: 20, Config: func(string) fusebox.Config {
 		return fusebox.Config{Consecutive: 2, OpenFor: 1}
 	}}
-	m.AddRegistry(hosts)
+	m.AddRegistry("", hosts)
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Go(func() {
@@ -383,7 +383,7 @@ func BenchmarkCollect(b *testing.B) {
 	s := newSDK(b, sdkmetric.WithCardinalityLimit(0))
 	m := s.show(b)
 	hosts := &fusebox.Registry{}
-	m.AddRegistry(hosts)
+	m.AddRegistry("", hosts)
 	for i := range 1000 {
 		hosts.Get(fmt.Sprintf("backend-%d.example.com", i))
 	}

@@ -27,7 +27,7 @@ import (
 // timeout) has an event for each rejected attempt, and a fallback outside of it
 // changes nothing. Trace does nothing about errors that are no rejections, nor
 // where no span is recorded. It adds no allocation to a call that is not rejected.
-// It panics if p is nil.
+// One Trace inside another leaves two events. It panics if p is nil.
 func Trace(p fusebox.Policy) fusebox.Policy {
 	if p == nil {
 		panic("fuseboxotel: Trace: the policy is nil")

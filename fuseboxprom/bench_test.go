@@ -34,7 +34,7 @@ func crowd(tb testing.TB, n int) (*fusebox.Registry, *fuseboxprom.Collector, *pr
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c.AddRegistry(breakers)
+	c.AddRegistry("", breakers)
 	return breakers, c, reg
 }
 

@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	metrics.Add(payments)       // a *fusebox.Breaker
-//	metrics.AddRegistry(&hosts) // a *fusebox.Registry: all its breakers, those to come too
+//	metrics.AddRegistry("", client.Breakers()) // a *fusebox.Registry: all its breakers, those to come too
 //
 // Package fuseboxmetrics says which metrics and labels there are; every series
 // exists, with 0, as soon as its breaker does, and goes with it. A breaker has 62

@@ -258,7 +258,7 @@ func TestC90OneCallHasOneOutcome(t *testing.T) {
 func TestC91SeriesGoWithTheirBreaker(t *testing.T) {
 	e := serve(t)
 	hosts := &fusebox.Registry{MaxKeys: 100}
-	remove := e.AddRegistry(hosts)
+	remove := e.AddRegistry("", hosts)
 	hosts.Get("a").Do(context.Background(), fail)
 	hosts.Get("b")
 	if n, _ := e.scrape(t).count(`fusebox_`); n != 2*62 {
@@ -291,7 +291,7 @@ func TestRegisteredTwiceIsOnce(t *testing.T) {
 	b := hosts.Get("a")
 	for _, c := range []*fuseboxprom.Collector{e.Collector, again} {
 		c.Add(b)
-		c.AddRegistry(hosts)
+		c.AddRegistry("", hosts)
 	}
 	b.Do(context.Background(), fail)
 	e.scrape(t).want(t, series{`fusebox_calls_total{name="a",outcome="failure"}`: 1})
@@ -362,7 +362,7 @@ func TestNothingAddedMakesAScrapeFail(t *testing.T) {
 	hosts.Get("quote\" backslash\\ newline\n")
 	e.Add(first)
 	e.Add(fusebox.New("x", fusebox.Config{}))
-	e.AddRegistry(hosts)
+	e.AddRegistry("", hosts)
 	e.AddRetry("x", func() (uint64, uint64) { return 1, 0 })
 	e.AddRetry("x", func() (uint64, uint64) { return 2, 0 })
 	got := e.scrape(t)
@@ -402,7 +402,7 @@ func TestScrapesBesideCalls(t *testing.T) {
 		return fusebox.Config{Consecutive: 2, OpenFor: 1}
 	}}
 	payments := fusebox.New("payments", fusebox.Config{Consecutive: 3, OpenFor: 1})
-	e.AddRegistry(hosts)
+	e.AddRegistry("", hosts)
 	e.Add(payments)
 	var wg sync.WaitGroup
 	const calls = 600

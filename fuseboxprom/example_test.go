@@ -25,7 +25,7 @@ func Example() {
 	payments := fusebox.New("payments", fusebox.Config{})
 	metrics.Add(payments)
 	hosts := &fusebox.Registry{}
-	metrics.AddRegistry(hosts)
+	metrics.AddRegistry("", hosts)
 	again := retry.New(retry.Config{})
 	metrics.AddRetry("payments", func() (retries, exhausted uint64) {
 		s := again.Stats()

@@ -74,7 +74,7 @@ type ThrottleConfig struct {
 	// left; any other error is Dropped. Map
 	// errors that are answers, such as "not found", to Success. It may be
 	// called by many goroutines at a time, never under a lock. If it panics,
-	// the call is dropped and the panic passes on.
+	// the call is dropped (ignored, if ctx is cancelled) and the panic passes on.
 	Classify func(ctx context.Context, err error) Sample
 
 	// Rand draws a number in [0, 1) to decide about a call. nil: math/rand/v2.

@@ -101,9 +101,9 @@ const (
 	driftDown = 0.3
 	driftUp   = 0.02
 
-	// overdue is the length, in latencies, of a probe that is given up, and, in
-	// cohorts, of a round that does not wait for the rest of its own: calls
-	// that hang must not keep the limit where it is.
+	// overdue is the length, in latencies, of a probe that is given up (see
+	// tedious) and, in cohorts, of a round that does not wait for the rest of its
+	// own: calls that hang must not keep the limit where it is.
 	overdue = 10
 )
 
@@ -129,7 +129,7 @@ func (e *estimator) bound() int {
 // admit reports whether one more call may begin, and counts it. The number is
 // that of the round of whose cohort it is, 0 for none.
 func (e *estimator) admit(now time.Duration) (number uint64, ok bool) {
-	if e.probing && now-e.round.began > e.window+time.Duration(min(overdue*e.latency, 1<<62)) {
+	if e.probing && now-e.round.began > e.window+time.Duration(min(e.tedious()*e.latency, 1<<62)) {
 		e.probing, e.patience = false, patient
 		e.begin(now, false)
 	}
@@ -146,6 +146,12 @@ func (e *estimator) admit(now time.Duration) (number uint64, ok bool) {
 	r.admitted++
 	r.offset += float64(now - r.began)
 	return r.number, true
+}
+
+// tedious is how many latencies a probe may last: time enough for its cohort
+// one after the other through few places, twice over.
+func (e *estimator) tedious() float64 {
+	return overdue + 2*float64(e.round.size)/float64(e.bound())
 }
 
 // finish takes the sample of a call that began at start, admitted with number,

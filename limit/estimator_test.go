@@ -279,6 +279,20 @@ func TestCallsThatHangDoNotHoldTheLimit(t *testing.T) {
 	}
 }
 
+// A probe of a small limit is long: its calls come one after the other.
+func TestASmallDependencyThatSlowsDownIsMeasuredAnew(t *testing.T) {
+	for _, servers := range []int{1, 2, 4, 6, 8} {
+		for _, after := range []time.Duration{20 * ms, 30 * ms, 100 * ms} {
+			r := newRig(Config{})
+			r.serve(20_000, 1000, servers, 10*ms, Success)
+			r.serve(20_000, 1000, servers, after, Success)
+			if b := time.Duration(r.e.baseline); b < after*8/10 || r.e.limit < 0.8*float64(servers) {
+				t.Errorf("%d servers, now %v: baseline %v, limit %.1f", servers, after, b, r.e.limit)
+			}
+		}
+	}
+}
+
 func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 	r := newRig(Config{})
 	for !r.e.probing {
@@ -286,7 +300,7 @@ func TestAProbeThatHangsIsGivenUp(t *testing.T) {
 	}
 	for r.begin() { // nothing ends any more
 	}
-	r.now += 100*ms + time.Duration(overdue*r.e.latency)
+	r.now += 100*ms + time.Duration(r.e.tedious()*r.e.latency)
 	if r.begin(); !r.e.probing {
 		t.Fatal("the probe was given up early")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +22,7 @@ func Classify(ctx context.Context, err error) fusebox.Outcome {
 	switch {
 	case errors.Is(err, redis.ErrClosed): // the client was closed, here
 		return fusebox.Ignored
-	case errors.As(err, &reply) && !unwell(err):
+	case errors.As(err, &reply) && !unwell(reply):
 		return fusebox.Success
 	default:
 		return fusebox.DefaultClassify(ctx, err)
@@ -30,6 +31,12 @@ func Classify(ctx context.Context, err error) fusebox.Outcome {
 
 // unwell reports whether a reply says that the server cannot serve.
 func unwell(err error) bool {
+	text := err.Error()
+	for _, prefix := range []string{"BUSY ", "MISCONF ", "NOREPLICAS ", "TRYAGAIN "} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
 		redis.IsClusterDownError(err) || redis.IsMaxClientsError(err) || redis.IsOOMError(err)
 }

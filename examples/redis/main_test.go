@@ -115,6 +115,7 @@ func TestAnAnswerIsNoFailure(t *testing.T) {
 func TestAServerThatCannotServeFails(t *testing.T) {
 	for _, reply := range []string{
 		"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+		"BUSY Redis is busy running a script.", "MISCONF Errors writing to the AOF file", "NOREPLICAS Not enough good replicas to write.", "TRYAGAIN Multiple keys request during rehashing of slot",
 		"MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down",
 		"ERR max number of clients reached", "OOM command not allowed when used memory > 'maxmemory'.",
 	} {

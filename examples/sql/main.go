@@ -18,7 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -36,10 +36,18 @@ import (
 // ask for the type of theirs, as in errors.As(err, &mysqlError). There is no
 // sql.ErrNoRows at this level: database/sql makes it from a query that succeeded.
 func Classify(ctx context.Context, err error) fusebox.Outcome {
+	unwell := []string{
+		"08", // connection exception: a pooler says so too
+		"53", // insufficient resources
+		"57", // operator intervention: shutting down
+		"58", // system error
+		"F0", // configuration file error
+		"XX", // internal error, data corrupted
+	}
 	var answer interface{ SQLState() string }
 	if errors.As(err, &answer) {
 		switch state := answer.SQLState(); {
-		case strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"), strings.HasPrefix(state, "58"):
+		case slices.Contains(unwell, state[:min(len(state), 2)]):
 		default:
 			return fusebox.Success
 		}
