@@ -40,7 +40,8 @@ func (o *Outcome) UnmarshalText(text []byte) error { return outcomeNames.unmarsh
 //     breaker (see [Rejected]), is ignored.
 //  3. Any error while ctx is cancelled is ignored: the caller left. (A call
 //     that had lasted Config.SlowAfter by then is a slow failure all the
-//     same; see Config.Classify.)
+//     same; see Config.Classify. And a context whose cause is a deadline, as
+//     context.DeadlineExceeded or an error that matches it, met a deadline.)
 //  4. Everything else is a failure, an error after the deadline of ctx too: a
 //     dependency that hangs shows itself in no other way.
 //
@@ -66,10 +67,11 @@ func DefaultClassify(ctx context.Context, err error) Outcome {
 	}
 }
 
-// cancelled reports whether ctx was cancelled, and not by its deadline.
+// cancelled reports whether ctx was cancelled, and not by its deadline, nor by
+// a policy whose time limit is the cause.
 func cancelled(ctx context.Context) bool {
 	err := ctx.Err()
-	return err != nil && errors.Is(err, context.Canceled)
+	return err != nil && errors.Is(err, context.Canceled) && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // Ignore marks err as not the dependency's fault: [DefaultClassify] ignores

@@ -2,7 +2,9 @@ package fuseboxhttp
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -20,15 +22,15 @@ func (t *Transport) allow(req *http.Request) (fusebox.Permit, error) {
 	return t.Breakers().Get(k).Allow(req.Context())
 }
 
-// attempt makes the request and finishes the permit, at the latest when the
-// body of the response has ended.
-func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request) (resp *http.Response, o fusebox.Outcome, err error) {
+// attempt makes the request, whose body src is, if it has one, and finishes the
+// permit, at the latest when the body of the response has ended.
+func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *source) (resp *http.Response, o fusebox.Outcome, err error) {
 	ctx := req.Context()
 	var b *body // what lasts until the end of the response
 	returned := false
 	defer func() {
 		if !returned { // Base or Classify panicked, or ended the goroutine
-			permit.Record(fusebox.Failure)
+			defer permit.Record(fusebox.Failure) // an observer may end it too
 			b.end()
 			closeResponse(resp)
 		}
@@ -41,7 +43,12 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request) (resp *ht
 	}
 	if err != nil {
 		o = fusebox.Failure
-		permit.Finish(ctx, err)
+		if src.failed(err) {
+			o = fusebox.Ignored
+			permit.FinishAs(ctx, o, err)
+		} else {
+			permit.Finish(ctx, err)
+		}
 		returned = true
 		return nil, o, err
 	}
@@ -58,9 +65,33 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request) (resp *ht
 		o = fusebox.Failure
 		permit.Finish(ctx, &StatusError{resp.StatusCode})
 	}
-	b.wrap(req, resp)
+	b.wrap(resp)
 	returned = true
 	return resp, o, nil
+}
+
+// source is the body of a request. It remembers how reading it failed.
+type source struct {
+	io.ReadCloser
+	failure atomic.Pointer[error]
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns it bare
+		s.failure.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// failed reports whether err, of an attempt, comes from the request's own body.
+func (s *source) failed(err error) bool {
+	if s == nil {
+		return false
+	}
+	cause := s.failure.Load()
+	return cause != nil && errors.Is(err, *cause)
 }
 
 // errNothing is what a Base that breaks the contract of RoundTripper comes to.

@@ -39,9 +39,10 @@ type body struct {
 	timer  *time.Timer
 	late   *timeoutError
 
-	judged bool
-	took   time.Duration // to the head
-	guard  guard
+	judged  bool
+	unwatch func() bool   // of the caller's context; nil: it is not watched
+	took    time.Duration // to the head
+	guard   guard
 }
 
 // send makes the request, under the timeout.
@@ -81,15 +82,36 @@ func (b *body) hold(permit *fusebox.Permit) {
 	permit.Renew()
 	b.judged = true
 	b.guard.permit = permit.Take()
+	if b.caller.Done() != nil {
+		b.unwatch = context.AfterFunc(b.caller, b.left)
+	}
+}
+
+// left finishes the permit with the caller's context, also where nobody reads
+// or closes the body any more: a hedged request that lost.
+func (b *body) left() {
+	b.guard.finish(func(permit *fusebox.Permit, _ bool) {
+		if callerLeft(b.caller) {
+			permit.Record(fusebox.Ignored) // else a long stream that its caller leaves would be a slow failure
+		} else {
+			permit.Finish(b.caller, b.caller.Err())
+		}
+	})
+}
+
+// callerLeft reports whether a context was cancelled, and not for its deadline.
+func callerLeft(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // wrap puts b in the place of the response's body, if there is an end to wait for.
-func (b *body) wrap(req *http.Request, resp *http.Response) {
+func (b *body) wrap(resp *http.Response) {
 	switch conn, ok := resp.Body.(io.ReadWriteCloser); {
 	case b == nil || b.cancel == nil && !b.judged:
 	case ok && resp.StatusCode == http.StatusSwitchingProtocols:
 		resp.Body = upgraded{conn, b.end}
-	case hasBody(req, resp):
+	case resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols:
+		// Also one that says it is empty: over HTTP/2 its stream may still be open.
 		b.ReadCloser = resp.Body
 		resp.Body = b
 	default:
@@ -121,7 +143,7 @@ func (b *body) ended(err error) error {
 		err = b.late
 	}
 	verdict := err
-	if errors.Is(b.caller.Err(), context.Canceled) {
+	if callerLeft(b.caller) {
 		verdict = fusebox.Ignore(err) // else a long stream that its caller leaves would be a slow failure
 	}
 	b.guard.finish(func(permit *fusebox.Permit, _ bool) { permit.Finish(b.caller, verdict) })
@@ -147,7 +169,13 @@ func (b *body) Close() (err error) {
 
 // end lets go of the attempt's context.
 func (b *body) end() {
-	if b != nil && b.cancel != nil {
+	if b == nil {
+		return
+	}
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+	if b.cancel != nil {
 		b.timer.Stop()
 		b.cancel(nil)
 	}
@@ -214,7 +242,9 @@ func (g *guard) renew() {
 func (g *guard) finish(how finisher) {
 	g.mu.Lock()
 	if g.lent {
-		g.how = how
+		if g.how == nil {
+			g.how = how
+		}
 		g.mu.Unlock()
 		return
 	}

@@ -28,6 +28,6 @@
 // attempt is a shallow copy with a body of its own, and begins when the one
 // before no longer reads its body. Before the wait, a response that will be
 // followed by another attempt is read, up to 64 KiB and for 50 ms, so that its
-// connection can be used again, and closed. The last response is returned,
+// connection can be used again, and closed, which must end a Read in progress. The last response is returned,
 // open, even if its status is a failure.
 package fuseboxhttp

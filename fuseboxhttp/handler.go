@@ -27,7 +27,8 @@ import (
 // context of the request is cancelled), failures and panics are ignored, and so
 // is a handler that returns without having written anything; an answer that is
 // a success stays one. To have written nothing when the deadline of the context
-// has passed is a failure.
+// has passed is a failure. A handler that cannot read a request's body ought to
+// answer 4xx: with 5xx a client could open the breaker for all.
 //
 // The handler's ResponseWriter has those of [http.Flusher], [http.Hijacker],
 // [io.ReaderFrom], [http.Pusher] and [http.CloseNotifier] that the server's
@@ -98,7 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.reject(w, r, err)
 		return
 	}
-	rw := &reply{ResponseWriter: w, ctx: ctx, permit: permit.Take(), classify: h.Classify}
+	rw := &reply{ResponseWriter: w, ctx: ctx, permit: permit.Take(), classify: h.Classify, http2: r.ProtoMajor >= 2}
 	defer rw.end()
 	h.Handler.ServeHTTP(rw.writer(), r)
 	rw.returned = true

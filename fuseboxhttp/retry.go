@@ -3,10 +3,10 @@ package fuseboxhttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +30,7 @@ func (t *Transport) retry(req *http.Request) (*http.Response, error) {
 	err := t.Retry.Do(req.Context(), c.attempt)
 	returned = true
 	if c.resp != nil {
+		c.closeNext()
 		return c.resp, nil
 	}
 	c.giveUp()
@@ -44,8 +45,12 @@ type call struct {
 	t   *Transport
 	req *http.Request // never changed
 
-	body *requestBody // nil: the request has none
-	sent bool         // body has been handed to an attempt
+	body *requestBody  // nil: the request has none
+	sent bool          // body has been handed to an attempt
+	next io.ReadCloser // for another attempt; nil: none yet
+
+	mu    sync.Mutex
+	extra []*requestBody // made by Base itself, in place of body
 
 	// Of the last attempt.
 	resp *http.Response // nil once discarded
@@ -64,12 +69,19 @@ func (c *call) attempt(context.Context) error {
 		return err
 	}
 	req := c.req
+	var src *source
 	if c.body != nil {
 		req = req.WithContext(req.Context()) // a shallow copy
-		req.Body, c.sent = c.body, true
+		req.Body, c.sent, src = c.body, true, &c.body.source
+		if req.GetBody != nil {
+			req.GetBody = c.getBody
+		}
 	}
-	resp, outcome, err := c.t.attempt(&permit, req)
+	resp, outcome, err := c.t.attempt(&permit, req, src)
 	c.resp, c.err = resp, err
+	if err != nil && outcome == fusebox.Ignored {
+		return retry.Permanent(err)
+	}
 	if err != nil {
 		return c.mark(err, notSent(err))
 	}
@@ -90,10 +102,34 @@ func (c *call) attempt(context.Context) error {
 // mark marks the error of an attempt that may not be followed by another.
 // untouched says that the request has certainly not been processed.
 func (c *call) mark(err error, untouched bool) error {
-	if (untouched || safe(c.req)) && (c.body == nil || c.req.GetBody != nil) {
+	if !untouched && !safe(c.req) {
+		return retry.Permanent(err)
+	}
+	if c.body == nil {
 		return err
 	}
-	return retry.Permanent(err)
+	// The body is made now: should that fail, the response is still there.
+	if c.next == nil && c.req.GetBody != nil {
+		c.next, _ = c.req.GetBody()
+	}
+	if c.next == nil {
+		return retry.Permanent(err)
+	}
+	return err
+}
+
+// getBody is Request.GetBody for Base, which makes the body anew where a
+// connection turns out to be stale.
+func (c *call) getBody() (io.ReadCloser, error) {
+	body, err := c.req.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	b := newRequestBody(body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.extra = append(c.extra, b)
+	return b, nil
 }
 
 // safe reports whether a request may be processed twice.
@@ -117,18 +153,20 @@ func (c *call) rewind() error {
 	if !c.sent {
 		return nil
 	}
+	c.mu.Lock()
+	extra := c.extra
+	c.extra = nil
+	c.mu.Unlock()
 	ctx := c.req.Context()
-	if err := c.body.letGo(ctx); err != nil {
-		return err
+	for _, b := range append(extra, c.body) {
+		if err := b.letGo(ctx); err != nil {
+			return err
+		}
 	}
-	if c.req.GetBody == nil {
+	if c.next == nil {
 		return c.err // of the last attempt: a refusal by Base
 	}
-	body, err := c.req.GetBody()
-	if err != nil {
-		return fmt.Errorf("fusebox: body for another attempt: %w", err)
-	}
-	c.body, c.sent = newRequestBody(body), false
+	c.body, c.next, c.sent = newRequestBody(c.next), nil, false
 	return nil
 }
 
@@ -137,6 +175,14 @@ func (c *call) giveUp() {
 	closeResponse(c.resp)
 	if c.body != nil {
 		_ = c.body.Close()
+	}
+	c.closeNext()
+}
+
+func (c *call) closeNext() {
+	if c.next != nil {
+		_ = c.next.Close()
+		c.next = nil
 	}
 }
 
@@ -174,13 +220,13 @@ func (a *answer) Discard() {
 // requestBody is the body of one attempt. Of all who close it, Base among
 // them, the first does; and it can be found out when nobody reads it any more.
 type requestBody struct {
-	io.ReadCloser
+	source
 	closed  atomic.Bool
 	reading chan struct{} // holds a value while somebody does
 }
 
 func newRequestBody(body io.ReadCloser) *requestBody {
-	return &requestBody{ReadCloser: body, reading: make(chan struct{}, 1)}
+	return &requestBody{source: source{ReadCloser: body}, reading: make(chan struct{}, 1)}
 }
 
 // Read implements io.Reader.
@@ -190,7 +236,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return b.ReadCloser.Read(p)
+	return b.source.Read(p)
 }
 
 // Close implements io.Closer.

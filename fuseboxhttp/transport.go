@@ -19,13 +19,16 @@ import (
 // A rejection is returned as it is: errors.Is(err, fusebox.ErrOpen) holds for
 // what [http.Client] makes of it. A response is returned whatever the breaker
 // thinks of it, with its body open and unread. An error is judged by the
-// Config.Classify of the breaker: by default the caller's cancellation is
-// ignored, and his deadline is a failure, as is anything else. Behind an
+// Config.Classify of the breaker: by default the cancellation of the request's
+// context is ignored, and its deadline is a failure, as is anything else. But an
+// error of the request's own body is ignored, and not retried: the host is not
+// to blame for what a client sends, or fails to send, through a proxy. Behind an
 // http.Client each redirect is a request of its own, for the breaker of its
 // own host.
 //
-// With neither JudgeBody nor Timeout nor Retry, requests and responses pass
-// untouched, and a success allocates nothing.
+// With neither JudgeBody nor Timeout nor Retry, responses and requests without a
+// body pass untouched, and a success allocates nothing. A request with a body is
+// copied, shallowly, so that errors of the body are seen: two allocations.
 type Transport struct {
 	// Base makes the requests. nil: [http.DefaultTransport].
 	Base http.RoundTripper
@@ -86,13 +89,35 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Retry != nil {
 		return t.retry(req)
 	}
-	permit, err := t.allow(req)
+	permit, err := t.admit(req)
 	if err != nil {
-		closeBody(req)
 		return nil, err
 	}
-	resp, _, err := t.attempt(&permit, req)
+	sent, src := req, (*source)(nil)
+	if req.Body != nil && req.Body != http.NoBody {
+		src = &source{ReadCloser: req.Body}
+		sent = req.WithContext(req.Context()) // a shallow copy
+		sent.Body = src
+	}
+	resp, _, err := t.attempt(&permit, sent, src)
+	if resp != nil && resp.Request == sent {
+		resp.Request = req
+	}
 	return resp, err
+}
+
+// admit is allow for a request that is not attempted again: unless it is
+// admitted, its body is closed.
+func (t *Transport) admit(req *http.Request) (permit fusebox.Permit, err error) {
+	admitted := false
+	defer func() {
+		if !admitted { // also if Key panics
+			closeBody(req)
+		}
+	}()
+	permit, err = t.allow(req)
+	admitted = err == nil
+	return permit.Take(), err
 }
 
 // Breakers returns the registry in use: for metrics, overrides, settings.

@@ -201,9 +201,13 @@ func TestC104ABodyThatIsNeverLetGoOfIsNotSentAgain(t *testing.T) {
 		<-never
 		return 0, io.EOF
 	})})
-	req.GetBody = func() (io.ReadCloser, error) { t.Error("another body was asked for"); return nil, nil }
+	another := &counted{Reader: strings.NewReader("x")}
+	req.GetBody = func() (io.ReadCloser, error) { return another, nil }
 	if _, err := tr.RoundTrip(req); !errors.Is(err, context.Canceled) || attempts != 1 {
 		t.Errorf("%d attempts, %v", attempts, err)
+	}
+	if another.closed.Load() != 1 {
+		t.Error("the other body is left open")
 	}
 	close(never)
 	reading.Wait()
@@ -600,14 +604,15 @@ func TestC120NoAttemptBeginsAfterTheCallersDeadline(t *testing.T) {
 	})
 }
 
+// The response that there is, is handed over.
 func TestABodyThatCannotBeMadeEndsTheAttempts(t *testing.T) {
 	broken := errors.New("file is gone")
 	s := &script{statuses: []int{503}}
 	l := newClientLab(t, s.ServeHTTP, retrying())
 	req := l.request(t.Context(), "PUT", "/", text("x"))
 	req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
-	if _, _, err := fetch(l.client, req); !errors.Is(err, broken) {
-		t.Error(err)
+	if status, _, err := fetch(l.client, req); status != 503 || err != nil {
+		t.Error(status, err)
 	}
 	if n := len(s.seen()); n != 1 {
 		t.Errorf("%d attempts", n)

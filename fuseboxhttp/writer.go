@@ -25,6 +25,7 @@ type reply struct {
 	ctx                 context.Context
 	permit              fusebox.Permit
 	classify            func(status int) fusebox.Outcome
+	http2               bool // where 101 is not final
 	status              int  // the final one; 0: none yet
 	judged              bool // before the handler returned
 	returned            bool // the handler has
@@ -66,7 +67,7 @@ func (w *reply) judge(status int) {
 func (w *reply) WriteHeader(status int) {
 	w.permit.Renew()
 	w.ResponseWriter.WriteHeader(status)
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols && !w.http2) {
 		w.status = status
 	}
 }
@@ -81,14 +82,14 @@ func (w *reply) begun(yes bool) {
 func (w *reply) Write(p []byte) (int, error) {
 	w.permit.Renew()
 	n, err := w.ResponseWriter.Write(p)
-	w.begun(n > 0 || err == nil)
+	w.begun(n > 0 || !errors.Is(err, http.ErrHandlerTimeout))
 	return n, err
 }
 
 func (w *reply) WriteString(s string) (int, error) {
 	w.permit.Renew()
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.begun(n > 0 || err == nil)
+	w.begun(n > 0 || !errors.Is(err, http.ErrHandlerTimeout))
 	return n, err
 }
 
@@ -146,15 +147,17 @@ func (w *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Unwrap is for http.ResponseController.
 func (w *reply) Unwrap() http.ResponseWriter {
-	if _, wraps := w.ResponseWriter.(interface{ Unwrap() http.ResponseWriter }); wraps {
+	_, wraps := w.ResponseWriter.(interface{ Unwrap() http.ResponseWriter })
+	_, flushes := w.ResponseWriter.(interface{ FlushError() error })
+	if wraps || flushes {
 		return (*below)(w)
 	}
 	return w.ResponseWriter
 }
 
-// below is the server's ResponseWriter if that wraps another. What only the
-// innermost can do, a ResponseController would find there and do behind the
-// back of the reply; below has those methods that tell something about it.
+// below is the server's ResponseWriter if that wraps another, or flushes in a way
+// that only a ResponseController knows. What it finds there it would do behind
+// the back of the reply; below has those methods that tell something about it.
 type below reply
 
 func (b *below) FlushError() error                            { return (*reply)(b).FlushError() }
