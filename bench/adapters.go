@@ -107,7 +107,7 @@ func newStreams(with grpc.StreamClientInterceptor) breaker {
 	ctx, cancel := context.WithCancel(context.Background())
 	_ = cancel // the context lives as long as the process
 	desc, stream := &grpc.StreamDesc{ServerStreams: true}, grpc.ClientStream(ended{})
-	open := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	open := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:unparam // a grpc.Streamer
 		return stream, nil
 	}
 	return repeated(func() {
