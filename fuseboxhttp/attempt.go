@@ -74,6 +74,7 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *sour
 type source struct {
 	io.ReadCloser
 	failure atomic.Pointer[error]
+	instead *source // of which Base has made this one anew; nil: of none
 }
 
 // Read implements io.Reader.
@@ -81,6 +82,9 @@ func (s *source) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns it bare
 		s.failure.CompareAndSwap(nil, &err)
+		if s.instead != nil {
+			s.instead.failure.CompareAndSwap(nil, &err)
+		}
 	}
 	return n, err
 }

@@ -166,6 +166,31 @@ func TestC104ABodyThatBaseMadeItselfIsLetGoOf(t *testing.T) {
 	<-ended
 }
 
+// The body that fails may be one that Base has made anew.
+func TestC56ABodyMadeAnewThatCannotBeReadIsIgnored(t *testing.T) {
+	disk := errors.New("my disk")
+	tr := &fuseboxhttp.Transport{Retry: quick(), Base: memory(func(r *http.Request) (*http.Response, error) {
+		_ = r.Body.Close()
+		again, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		_, err = again.Read(make([]byte, 1))
+		return nil, err
+	})}
+	req := requestTo("PUT", "http://x/", nil)
+	req.Body = text("x")
+	req.GetBody = func() (io.ReadCloser, error) {
+		return io.NopCloser(readerFunc(func([]byte) (int, error) { return 0, disk })), nil
+	}
+	if _, err := tr.RoundTrip(req); !errors.Is(err, disk) {
+		t.Error(err)
+	}
+	if s := tr.Breakers().Get("x").Snapshot().Totals; s.Ignored != 1 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // slow is a body whose Read goes on until it is closed.
 type slow struct {
 	readers *atomic.Int32
