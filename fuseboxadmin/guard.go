@@ -1,0 +1,84 @@
+package fuseboxadmin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// OnUnixSocket reports whether a request came over a unix socket, where the
+// permissions of a file say who may connect. It is a function for
+// [Handler].Trusted. It asks http.Server, which tells each request the address
+// it came in on.
+func OnUnixSocket(r *http.Request) bool {
+	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && a.Network() == "unix"
+}
+
+// checkHost refuses a request that is addressed to a name that this handler
+// does not know: a page may have made its own name point here, and then has the
+// same origin. An address cannot be made to point elsewhere, and no page reaches
+// a unix socket.
+func (h *Handler) checkHost(r *http.Request) *APIError {
+	host := hostname(r.Host)
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") || OnUnixSocket(r) {
+		return nil
+	}
+	if host != "" && slices.ContainsFunc(h.Hosts, func(known string) bool { return hostname(known) == host }) {
+		return nil
+	}
+	return refusal(http.StatusMisdirectedRequest,
+		"the host %q is not one that is served here: use an IP address or localhost, or add the name to Handler.Hosts", host)
+}
+
+// hostname returns the name in a Host header, in lower case.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// checkOrigin refuses what a browser does for a page of another origin. It asks
+// as if for a write: a stream is one of few, and not for any page to take.
+func (h *Handler) checkOrigin(r *http.Request) *APIError {
+	err := h.cross.Check(&http.Request{Method: http.MethodPost, URL: r.URL, Host: r.Host, Header: r.Header})
+	if err != nil {
+		return refusal(http.StatusForbidden, "refused: %v", err)
+	}
+	return nil
+}
+
+// authorize decides whether a request may write.
+func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) *APIError {
+	if h.Trusted != nil && h.Trusted(r) {
+		return nil
+	}
+	token := h.Token
+	if h.TokenFunc != nil {
+		token = h.TokenFunc()
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return refusal(http.StatusForbidden, "this is for reading only, as no token has been set: "+
+			"set Handler.Token, or come over a unix socket that Handler.Trusted vouches for")
+	}
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Hashes have one length, and tell nothing of how much of a guess is right.
+	want, have := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given)))
+	if subtle.ConstantTimeCompare(want[:], have[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
+		return nil
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="fusebox"`)
+	if given == "" {
+		return refusal(http.StatusUnauthorized, `a write needs the header "Authorization: Bearer TOKEN"`)
+	}
+	return refusal(http.StatusUnauthorized, "the token is not the right one")
+}

@@ -1,0 +1,166 @@
+package fuseboxadmin
+
+import (
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+// Duration is a duration that is text in JSON: "1.5s".
+type Duration time.Duration
+
+// String returns the duration as time.Duration does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]; it takes what
+// time.ParseDuration does.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// List is the answer of GET /api/breakers.
+type List struct {
+	// Now is the time at the server, against which to read the others.
+	Now time.Time `json:"now"`
+	// LastEventID is that of the last event before the breakers were read:
+	// whoever listens from it on misses nothing.
+	LastEventID uint64 `json:"last_event_id"`
+	// Breakers are sorted by severity (open, half-open, closed; those that only
+	// judge after those that reject; of closed ones the overridden first), then
+	// by name.
+	Breakers []Breaker `json:"breakers"`
+	// Hidden are names under which there is another breaker that is not shown.
+	Hidden []string `json:"hidden,omitempty"`
+}
+
+// Breaker is a breaker at one instant: a [fusebox.Snapshot], with its
+// durations as text. Where a name is both here and there, this one counts.
+type Breaker struct {
+	fusebox.Snapshot
+	// Path is where it is, relative to where the handler is mounted; see [Path].
+	Path        string  `json:"path"`
+	FailureRate float64 `json:"failure_rate"` // of Counts, a fraction
+	SlowRate    float64 `json:"slow_rate"`    // of Counts, a fraction
+	// OpenPeriod is the planned length of the present open period; absent if
+	// there is none.
+	OpenPeriod Duration `json:"open_period,omitzero"`
+	// Last is the last record; nil while there is none.
+	Last   *Transition `json:"last,omitempty"`
+	Totals Totals      `json:"totals"`
+}
+
+// Totals are [fusebox.Totals], with durations as text. In a [List] the counts
+// of transitions are left out.
+type Totals struct {
+	fusebox.Totals
+	// Open is the time spent open, up to the end of each open period.
+	Open Duration `json:"open"`
+}
+
+// Transition is a [fusebox.Transition], with durations as text and its cause in
+// words. It is the data of an event "transition".
+type Transition struct {
+	fusebox.Transition
+	// Window is the span of Counts where a closed breaker opened; absent with a
+	// window of calls.
+	Window Duration `json:"window,omitzero"`
+	// Why is the cause in words, with its numbers.
+	Why string `json:"why"`
+}
+
+// Detail is the answer of GET /api/breakers/{name}.
+type Detail struct {
+	Breaker
+	// Now is the time at the server.
+	Now    time.Time `json:"now"`
+	Config Settings  `json:"config"`
+	// Judged is whether the rules are looked at now: the breaker is closed, and
+	// its mode is enforce or shadow. Where it is not, their values are of
+	// something else: of the probes in half-open.
+	Judged bool `json:"judged"`
+	// Rules are those that can trip the breaker. What is off is left out.
+	Rules []Rule `json:"rules"`
+	// History has the last records, oldest first.
+	History []Transition `json:"history"`
+}
+
+// Settings is a [fusebox.Config] in effect: durations as text, what is off null,
+// and for a function whether there is one. What is added to a Config has its
+// place here, or a reason not to.
+type Settings struct {
+	Window       Duration     `json:"window"`
+	Buckets      int          `json:"buckets"`
+	WindowCalls  int          `json:"window_calls"` // 0: a window of time
+	MinCalls     int          `json:"min_calls"`
+	FailureRate  *float64     `json:"failure_rate"`
+	SlowAfter    *Duration    `json:"slow_after"`
+	SlowRate     float64      `json:"slow_rate"`
+	Consecutive  *int         `json:"consecutive"`
+	TripWhen     bool         `json:"trip_when"` // is set, and replaces the other rules
+	OpenFor      Duration     `json:"open_for"`
+	OpenForMax   Duration     `json:"open_for_max"`
+	OpenJitter   *float64     `json:"open_jitter"`
+	Probes       int          `json:"probes"`
+	CloseAfter   int          `json:"close_after"`
+	ReopenAfter  int          `json:"reopen_after"`
+	ProbeTimeout Duration     `json:"probe_timeout"`
+	StableAfter  *Duration    `json:"stable_after"`
+	Mode         fusebox.Mode `json:"mode"`     // without an override
+	Classify     bool         `json:"classify"` // is set
+}
+
+// newBreaker is what the API says of a breaker.
+func newBreaker(b *fusebox.Breaker) Breaker {
+	s := b.Snapshot()
+	shown := Breaker{
+		Snapshot: s, Path: Path(s.Name),
+		FailureRate: s.Counts.FailureRate(), SlowRate: s.Counts.SlowRate(),
+		OpenPeriod: Duration(s.OpenPeriod),
+		Totals:     Totals{s.Totals, Duration(s.Totals.Open)},
+	}
+	if s.Last.Cause != fusebox.CauseNone {
+		last := newTransition(s.Last)
+		shown.Last = &last
+	}
+	return shown
+}
+
+func newTransition(t fusebox.Transition) Transition {
+	return Transition{t, Duration(t.Window), t.Why()}
+}
+
+func newDetail(b *fusebox.Breaker) Detail {
+	c := b.Config()
+	d := Detail{Breaker: newBreaker(b), Now: time.Now(), Config: newSettings(&c), History: []Transition{}}
+	d.Judged = d.State == fusebox.Closed && (d.Mode == fusebox.Enforce || d.Mode == fusebox.Shadow)
+	d.Rules = newRules(&c, d.Counts)
+	for _, t := range b.History() {
+		d.History = append(d.History, newTransition(t))
+	}
+	return d
+}
+
+func newSettings(c *fusebox.Config) Settings {
+	return Settings{
+		Window: Duration(c.Window), Buckets: c.Buckets, WindowCalls: c.WindowCalls, MinCalls: c.MinCalls,
+		FailureRate: on(c.FailureRate), SlowAfter: on(Duration(c.SlowAfter)), SlowRate: c.SlowRate,
+		Consecutive: on(c.Consecutive), TripWhen: c.TripWhen != nil,
+		OpenFor: Duration(c.OpenFor), OpenForMax: Duration(c.OpenForMax), OpenJitter: on(c.OpenJitter),
+		Probes: c.Probes, CloseAfter: c.CloseAfter, ReopenAfter: c.ReopenAfter,
+		ProbeTimeout: Duration(c.ProbeTimeout), StableAfter: on(Duration(c.StableAfter)),
+		Mode: c.Mode, Classify: c.Classify != nil,
+	}
+}
+
+// on returns nil for what is off.
+func on[T int | float64 | Duration](v T) *T {
+	if v < 0 {
+		return nil
+	}
+	return &v
+}

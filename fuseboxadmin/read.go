@@ -1,0 +1,111 @@
+package fuseboxadmin
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+)
+
+func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) error {
+	query, err := parameters(r, "name", "state")
+	if err != nil {
+		return err
+	}
+	var states []fusebox.State
+	for _, text := range query["state"] {
+		var s fusebox.State
+		if s.UnmarshalText([]byte(text)) != nil {
+			return invalid("state", text, "must be closed, half-open or open")
+		}
+		states = append(states, s)
+	}
+	part := query.Get("name")
+	list := h.list(func(b *fusebox.Breaker) bool {
+		return strings.Contains(b.Name(), part)
+	})
+	if states != nil {
+		list.Breakers = slices.DeleteFunc(list.Breakers, func(b Breaker) bool { return !slices.Contains(states, b.State) })
+	}
+	return answer(w, list)
+}
+
+// list lists the breakers that are wanted.
+func (h *Handler) list(want func(*fusebox.Breaker) bool) List {
+	list := List{Now: time.Now(), LastEventID: h.feed.newest(), Breakers: []Breaker{}}
+	shown := map[string]*fusebox.Breaker{}
+	for b := range h.all() {
+		first, taken := shown[b.Name()]
+		switch {
+		case taken && first != b:
+			list.Hidden = append(list.Hidden, b.Name())
+		case !taken:
+			shown[b.Name()] = b
+			if want(b) {
+				one := newBreaker(b)
+				one.Totals.Transitions = nil
+				list.Breakers = append(list.Breakers, one)
+			}
+		}
+	}
+	slices.Sort(list.Hidden)
+	list.Hidden = slices.Compact(list.Hidden)
+	slices.SortFunc(list.Breakers, bySeverity)
+	return list
+}
+
+func bySeverity(a, b Breaker) int {
+	harmless := func(b Breaker) int {
+		if b.Mode == fusebox.Shadow || b.State == fusebox.Closed && !b.Override {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(b.State, a.State), // they are numbered so
+		cmp.Compare(harmless(a), harmless(b)),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func (h *Handler) serveDetail(w http.ResponseWriter, r *http.Request, name string) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	b, err := h.named(name)
+	if err != nil {
+		return err
+	}
+	return answer(w, newDetail(b))
+}
+
+// named returns the breaker that is shown under a name.
+func (h *Handler) named(name string) (*fusebox.Breaker, *APIError) {
+	if b, _ := h.find(name); b != nil {
+		return b, nil
+	}
+	return nil, refusal(http.StatusNotFound, "there is no breaker %q; api/breakers lists them", name)
+}
+
+// parameters returns those of the query, which must be known: a filter that is
+// misspelt would filter nothing.
+func parameters(r *http.Request, known ...string) (url.Values, *APIError) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refusal(http.StatusBadRequest, "the query cannot be read: %v", err)
+	}
+	for name := range query {
+		if !slices.Contains(known, name) {
+			rule := "is no parameter here"
+			if len(known) > 0 {
+				rule += ", but " + strings.Join(known, " and ")
+			}
+			return nil, invalid(name, query.Get(name), rule)
+		}
+	}
+	return query, nil
+}
