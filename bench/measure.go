@@ -123,7 +123,7 @@ func runTogether(loops []func(int) int, d time.Duration) (elapsed time.Duration,
 			ready.Done()
 			<-begin
 			n, r := 0, 0
-			for !stop.Load() {
+			for once := true; once || !stop.Load(); once = false {
 				r += loop(batch)
 				n += batch
 			}

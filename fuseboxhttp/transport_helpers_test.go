@@ -97,10 +97,14 @@ func (l *clientLab) breaker() *fusebox.Breaker {
 
 func (l *clientLab) totals() fusebox.Totals { return l.breaker().Snapshot().Totals }
 
-// want checks the outcomes of the lab's breaker so far.
+// want checks the outcomes of the lab's breaker so far. The last may be a moment
+// late: it is that of a context, on a goroutine of its own.
 func (l *clientLab) want(successes, failures, ignored uint64) {
 	l.Helper()
 	t := l.totals()
+	for end := time.Now().Add(2 * time.Second); t.Successes+t.Failures+t.Ignored < successes+failures+ignored && time.Now().Before(end); t = l.totals() {
+		<-time.After(time.Millisecond)
+	}
 	if t.Successes != successes || t.Failures != failures || t.Ignored != ignored {
 		l.Errorf("%d successes, %d failures, %d ignored; want %d, %d, %d",
 			t.Successes, t.Failures, t.Ignored, successes, failures, ignored)
