@@ -52,8 +52,8 @@ func readChange(w http.ResponseWriter, r *http.Request, record *AuditRecord) (mo
 	}
 	if text, given := fields["ttl"]; given {
 		ttl, err := time.ParseDuration(text)
-		if err != nil || ttl <= 0 {
-			return 0, invalid("ttl", text, `must be a Go duration above 0, such as "15m"; leave it out to hold until lifted`)
+		if err != nil || ttl < time.Second { // a shorter one is over before it is in effect
+			return 0, invalid("ttl", text, `must be a Go duration of at least 1s, such as "15m"; leave it out to hold until lifted`)
 		}
 		record.TTL = Duration(ttl)
 	}

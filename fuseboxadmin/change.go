@@ -49,6 +49,9 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, record AuditRec
 	record.At, record.Remote, record.Status = time.Now(), r.RemoteAddr, http.StatusOK
 	b, refused := h.try(w, r, &record)
 	if refused != nil {
+		record.Name, record.Mode = shortened(record.Name), shortened(record.Mode)
+	}
+	if refused != nil {
 		record.Status, record.Error = refused.Status, refused.Message
 	} else {
 		h.feed.publish("audit", record)

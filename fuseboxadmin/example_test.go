@@ -164,7 +164,7 @@ func ExampleAPIError() {
 	fmt.Println(e.Rule)
 	// Output:
 	// 400 ttl 15
-	// must be a Go duration above 0, such as "15m"; leave it out to hold until lifted
+	// must be a Go duration of at least 1s, such as "15m"; leave it out to hold until lifted
 }
 
 func ExampleList() {

@@ -13,8 +13,14 @@ import (
 // OnUnixSocket reports whether a request came over a unix socket, where the
 // permissions of a file say who may connect. It is a function for
 // [Handler].Trusted. It asks http.Server, which tells each request the address
-// it came in on.
+// it came in on. A request that a browser has sent, or a proxy passed on, is none:
+// its headers say so, and who sent it is then not who may open the file.
 func OnUnixSocket(r *http.Request) bool {
+	for _, header := range []string{"Origin", "Sec-Fetch-Site", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via"} {
+		if len(r.Header.Values(header)) > 0 {
+			return false
+		}
+	}
 	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && a.Network() == "unix"
 }

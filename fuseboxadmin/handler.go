@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -48,8 +49,9 @@ type Handler struct {
 	// Warn else. nil stands for slog.Default() at the time of writing.
 	Logger *slog.Logger
 
-	cross http.CrossOriginProtection
-	feed  feed
+	cross   http.CrossOriginProtection
+	feed    feed
+	listing atomic.Int32 // lists being sent, at most maxLists
 
 	mu      sync.Mutex
 	entries []*entry // replaced, never written to

@@ -16,6 +16,15 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 	if err != nil {
 		return err
 	}
+	if n := len(query["name"]); n > 1 {
+		return invalid("name", query["name"][1], "must be given once")
+	}
+	if h.listing.Add(1) > maxLists {
+		h.listing.Add(-1)
+		w.Header().Set("Retry-After", "1")
+		return refusal(http.StatusServiceUnavailable, "%d lists are being sent already", maxLists)
+	}
+	defer h.listing.Add(-1)
 	var states []fusebox.State
 	for _, text := range query["state"] {
 		var s fusebox.State

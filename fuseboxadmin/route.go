@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // route is an operation of the API. What serve returns is answered as an error.
@@ -115,14 +116,20 @@ func refusal(status int, format string, args ...any) *APIError {
 
 // invalid is the error of a field or parameter.
 func invalid(field, value, rule string) *APIError {
-	const enough = 100
-	if len(value) > enough {
-		value = strings.ToValidUTF8(value[:enough-len("…")], "") + "…"
-	}
+	field, value = shortened(field), shortened(value)
 	return &APIError{
 		Status: http.StatusBadRequest, Field: field, Value: value, Rule: rule,
 		Message: fmt.Sprintf("%s is %q, %s", field, value, rule),
 	}
+}
+
+// shortened cuts a text that a stranger has chosen: it goes into logs and answers.
+func shortened(text string) string {
+	const enough = 100
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough-len("…")], "") + "…"
+	}
+	return text
 }
 
 // answer writes a success.
@@ -145,7 +152,11 @@ func write(w http.ResponseWriter, status int, body any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(patience)) // who reads nothing holds no answer for ever
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes())
+	_ = out.Flush()
+	_ = out.SetWriteDeadline(time.Time{})
 	return nil
 }

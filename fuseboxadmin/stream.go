@@ -11,6 +11,8 @@ import (
 const (
 	heartbeat = 15 * time.Second // between comments where there is nothing else
 	patience  = 10 * time.Second // with a reader that takes nothing
+	portion   = 32 << 10         // bytes that are sent at a time, about
+	maxLists  = 8                // at a time: with thousands of breakers one is megabytes
 )
 
 // serveEvents streams events from the one after Last-Event-ID on, or from now on.
@@ -94,8 +96,12 @@ func (s *stream) run(gone <-chan struct{}) bool {
 		if news.lost {
 			return true // the reader can come back, and will be told
 		}
-		for _, e := range news.events {
+		// In portions: a backlog is not in memory twice, and each has its time.
+		for i, e := range news.events {
 			s.add(e)
+			if s.text.Len() >= portion && i < len(news.events)-1 && !s.send() {
+				return false
+			}
 		}
 		if s.text.Len() > 0 {
 			beat.Reset(heartbeat)

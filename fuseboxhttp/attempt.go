@@ -80,7 +80,7 @@ type source struct {
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns it bare
+	if err != nil && err != io.EOF {
 		s.failure.CompareAndSwap(nil, &err)
 		if s.instead != nil {
 			s.instead.failure.CompareAndSwap(nil, &err)
