@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,8 +199,8 @@ const off = -1
 // withDefaults returns c with its defaults filled in. Every field of the
 // result means the same again when handed in.
 func (c Config) withDefaults() Config {
-	c.Window = or(c.Window, 10*time.Second)
-	c.Buckets = or(c.Buckets, 10)
+	c.Window = cmp.Or(c.Window, 10*time.Second)
+	c.Buckets = cmp.Or(c.Buckets, 10)
 	if c.MinCalls == 0 {
 		c.MinCalls = 20
 		if c.WindowCalls > 0 {
@@ -208,32 +209,23 @@ func (c Config) withDefaults() Config {
 	}
 	c.FailureRate = orOff(c.FailureRate, 0.5)
 	c.SlowAfter = orOff(c.SlowAfter, off)
-	c.SlowRate = or(c.SlowRate, 0.6)
+	c.SlowRate = cmp.Or(c.SlowRate, 0.6)
 	c.Consecutive = orOff(c.Consecutive, 20)
-	c.OpenFor = or(c.OpenFor, time.Second)
-	c.OpenForMax = or(c.OpenForMax, max(c.OpenFor, 5*time.Second))
+	c.OpenFor = cmp.Or(c.OpenFor, time.Second)
+	c.OpenForMax = cmp.Or(c.OpenForMax, max(c.OpenFor, 5*time.Second))
 	c.OpenJitter = orOff(c.OpenJitter, 0.2)
-	c.Probes = or(c.Probes, 3)
-	c.CloseAfter = or(c.CloseAfter, c.Probes)
-	c.ReopenAfter = or(c.ReopenAfter, 1)
-	c.ProbeTimeout = or(c.ProbeTimeout, 30*time.Second)
+	c.Probes = cmp.Or(c.Probes, 3)
+	c.CloseAfter = cmp.Or(c.CloseAfter, c.Probes)
+	c.ReopenAfter = cmp.Or(c.ReopenAfter, 1)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 30*time.Second)
 	c.StableAfter = orOff(c.StableAfter, c.Window)
 	return c
 }
 
-// or returns v, or the default d where v is zero.
-func or[T comparable](v, d T) T {
-	var zero T
-	if v == zero {
-		return d
-	}
-	return v
-}
-
-// orOff is or for a field that a negative value switches off.
+// orOff is cmp.Or for a field that a negative value switches off.
 func orOff[T ~int | ~int64 | ~float64](v, d T) T {
 	if v < 0 {
 		return off
 	}
-	return or(v, d)
+	return cmp.Or(v, d)
 }

@@ -1,6 +1,7 @@
 package fusebox
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -239,7 +240,7 @@ func (r *Registry) removeUnused(places []*place) {
 
 // unused returns, if it is time for a sweep, what was not used for MaxIdle.
 func (r *Registry) unused(now time.Time) (places []*place) {
-	idle := or(r.MaxIdle, defaultMaxIdle)
+	idle := cmp.Or(r.MaxIdle, defaultMaxIdle)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.swept.IsZero() {
@@ -263,7 +264,7 @@ func (r *Registry) unused(now time.Time) (places []*place) {
 // makeRoom evicts as many breakers as have to go for another to come, if they
 // may: closed ones that are not overridden. r.mu is held.
 func (r *Registry) makeRoom(now time.Time) {
-	limit := or(r.MaxKeys, defaultMaxKeys)
+	limit := cmp.Or(r.MaxKeys, defaultMaxKeys)
 	for evicted := false; limit > 0 && len(r.places) >= limit; evicted = true {
 		i := r.victim(now)
 		if i < 0 {

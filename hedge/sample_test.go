@@ -67,7 +67,7 @@ func FuzzSample(f *testing.F) {
 	f.Fuzz(func(t *testing.T, q float64, samples, minimum int, data []byte) {
 		c := Config{Quantile: q, Samples: samples, MinSamples: minimum}
 		if c.Validate() != nil || q == 0 || len(data) > 500 {
-			t.Skip()
+			return // no quantile to take, or only longer
 		}
 		latencies := make([]time.Duration, len(data))
 		for i, b := range data {

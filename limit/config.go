@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,31 +139,22 @@ func (r *rules) atLeastOne(field string, value, standard float64) {
 }
 
 func (c Config) withDefaults() Config {
-	c.Min = or(c.Min, 1)
-	c.Max = or(c.Max, max(1000, c.Min, c.Initial))
-	c.Initial = or(c.Initial, min(max(20, c.Min), c.Max))
-	c.Tolerance = or(c.Tolerance, 1.1)
-	c.Window = or(c.Window, 100*time.Millisecond)
-	c.MinSamples = or(c.MinSamples, 20)
+	c.Min = cmp.Or(c.Min, 1)
+	c.Max = cmp.Or(c.Max, max(1000, c.Min, c.Initial))
+	c.Initial = cmp.Or(c.Initial, min(max(20, c.Min), c.Max))
+	c.Tolerance = cmp.Or(c.Tolerance, 1.1)
+	c.Window = cmp.Or(c.Window, 100*time.Millisecond)
+	c.MinSamples = cmp.Or(c.MinSamples, 20)
 	return c
 }
 
 func (c ThrottleConfig) withDefaults() ThrottleConfig {
-	c.K = or(c.K, 2)
-	c.Window = or(c.Window, 2*time.Minute)
-	c.Buckets = or(c.Buckets, 10)
-	c.MinPerSecond = or(c.MinPerSecond, 1)
+	c.K = cmp.Or(c.K, 2)
+	c.Window = cmp.Or(c.Window, 2*time.Minute)
+	c.Buckets = cmp.Or(c.Buckets, 10)
+	c.MinPerSecond = cmp.Or(c.MinPerSecond, 1)
 	if c.MinPerSecond < 0 {
 		c.MinPerSecond = -1
 	}
 	return c
-}
-
-// or returns v, or the default d where v is zero.
-func or[T comparable](v, d T) T {
-	var zero T
-	if v == zero {
-		return d
-	}
-	return v
 }

@@ -175,9 +175,7 @@ func TestResultGoesToOneOfTwo(t *testing.T) {
 			t.Fatal("both got it")
 		}
 	}
-	if received == 0 || dropped == 0 {
-		t.Skip("no race came about")
-	}
+	t.Logf("received %d, dropped %d", received, dropped) // which, is up to the scheduler
 }
 
 // A pointer that is a closer is none before it has been returned.
