@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -13,6 +15,7 @@ import (
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/fuseboxgrpc"
 	"github.com/fusebox-go/fusebox/fuseboxhttp"
+	"github.com/fusebox-go/fusebox/fuseboxmetrics"
 	"github.com/fusebox-go/fusebox/fuseboxprom"
 )
 
@@ -92,10 +95,21 @@ func newUnaryServer(with grpc.UnaryServerInterceptor) breaker {
 	})
 }
 
-// ended is a stream that is at its end.
-type ended struct{ grpc.ClientStream }
+// ended is a stream that is at its end, and says so to who asked for it, as
+// gRPC does.
+type ended struct {
+	grpc.ClientStream
+	opts []grpc.CallOption
+}
 
-func (ended) RecvMsg(any) error { return io.EOF }
+func (e *ended) RecvMsg(any) error {
+	for _, o := range e.opts {
+		if f, ok := o.(grpc.OnFinishCallOption); ok {
+			f.OnFinish(nil)
+		}
+	}
+	return io.EOF
+}
 
 // newStreams opens streams and receives their end, under a context that can be
 // cancelled, as nearly all are.
@@ -106,12 +120,14 @@ func newStreams(with grpc.StreamClientInterceptor) breaker {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	_ = cancel // the context lives as long as the process
-	desc, stream := &grpc.StreamDesc{ServerStreams: true}, grpc.ClientStream(ended{})
-	open := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:unparam // a grpc.Streamer
+	desc, stream := &grpc.StreamDesc{ServerStreams: true}, &ended{}
+	open := func(_ context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) { //nolint:unparam // a grpc.Streamer
+		stream.opts = opts
 		return stream, nil
 	}
+	opts := []grpc.CallOption{grpc.StaticMethod()} // which generated code gives
 	return repeated(func() {
-		s, err := with(ctx, desc, conn, "/v1.Payments/Watch", open)
+		s, err := with(ctx, desc, conn, "/v1.Payments/Watch", open, opts...)
 		if err != nil {
 			panic(err)
 		}
@@ -122,25 +138,28 @@ func newStreams(with grpc.StreamClientInterceptor) breaker {
 // scraped is how many breakers a scrape shows.
 const scraped = 1000
 
-func newScrape(c prometheus.Collector) breaker {
+// newScraped returns a collector of breakers, the first of them, and a registry
+// that gathers their metrics.
+func newScraped() (*fuseboxprom.Collector, *fusebox.Breaker, *prometheus.Registry) {
+	c := &fuseboxprom.Collector{}
+	var first *fusebox.Breaker
+	for i := range scraped {
+		b := fusebox.New(fmt.Sprintf("breaker-%04d", i), fusebox.Config{})
+		if first == nil {
+			first = b
+		}
+		c.Add(b)
+	}
+	return c, first, gathering(c)
+}
+
+func gathering(c prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(c)
-	return repeated(func() {
-		if _, err := r.Gather(); err != nil {
-			panic(err)
-		}
-	})
+	return r
 }
 
-func newFuseboxScrape(rules) breaker {
-	c := &fuseboxprom.Collector{}
-	for i := range scraped {
-		c.Add(fusebox.New(fmt.Sprintf("breaker-%04d", i), fusebox.Config{}))
-	}
-	return newScrape(c)
-}
-
-// constants are the metrics of a scrape, made once.
+// constants are metrics of the client library, made once.
 type constants []prometheus.Metric
 
 func (constants) Describe(chan<- *prometheus.Desc) {}
@@ -151,23 +170,90 @@ func (c constants) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// newConstantScrape gathers as many constant metrics as a scrape of breakers,
-// with the same names and labels, in the same order.
+// newConstants has as many constant metrics as a scrape of the breakers of c,
+// with the same names, labels and values, in the same order.
+func newConstants(c *fuseboxprom.Collector) (all constants) {
+	kinds := map[fuseboxmetrics.Kind]prometheus.ValueType{
+		fuseboxmetrics.Counter: prometheus.CounterValue,
+		fuseboxmetrics.Gauge:   prometheus.GaugeValue,
+	}
+	descs := map[string]*prometheus.Desc{}
+	for r := range c.Read() {
+		values := r.Values
+		for _, m := range r.Subject.Metrics() {
+			if descs[m.Name] == nil {
+				descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, append([]string{"name"}, m.Labels...), nil)
+			}
+			for i, labels := range m.Series {
+				labels = append([]string{r.Name}, labels...)
+				all = append(all, prometheus.MustNewConstMetric(descs[m.Name], kinds[m.Kind], values[i], labels...))
+			}
+			values = values[len(m.Series):]
+		}
+	}
+	return all
+}
+
+func gather(r *prometheus.Registry) {
+	if _, err := r.Gather(); err != nil {
+		panic(err)
+	}
+}
+
+func newFuseboxScrape(rules) breaker {
+	_, _, r := newScraped()
+	return repeated(func() { gather(r) })
+}
+
 func newConstantScrape(rules) breaker {
-	c := &fuseboxprom.Collector{}
-	for i := range scraped {
-		c.Add(fusebox.New(fmt.Sprintf("breaker-%04d", i), fusebox.Config{}))
-	}
-	ch := make(chan prometheus.Metric)
+	c, _, _ := newScraped()
+	r := gathering(newConstants(c))
+	return repeated(func() { gather(r) })
+}
+
+// beside is calls through one of the breakers that are scraped, while scrapes
+// run without a pause.
+type beside struct {
+	fuseboxDo
+	scrape func() // or what runs in its place
+}
+
+func newBesideScrapes() chunked {
+	_, b, r := newScraped()
+	return beside{fuseboxDo{b, context.Background()}, func() { gather(r) }}
+}
+
+func newBesideConstants() chunked {
+	c, b, _ := newScraped()
+	r := gathering(newConstants(c))
+	return beside{fuseboxDo{b, context.Background()}, func() { gather(r) }}
+}
+
+func newBesideNothing() chunked {
+	_, b, _ := newScraped()
+	return beside{fuseboxDo{b, context.Background()}, func() { time.Sleep(time.Millisecond) }}
+}
+
+// sample makes calls during whole scrapes, at least for d, since their parts
+// differ in what they leave to others. It returns the median of chunks: those
+// during which the core was taken away say nothing of a call.
+func (b beside) sample(d time.Duration) float64 {
+	var done atomic.Bool
 	go func() {
-		c.Collect(ch)
-		close(ch)
+		defer done.Store(true)
+		for start := time.Now(); time.Since(start) < d; {
+			b.scrape()
+		}
 	}()
-	var all constants
-	for m := range ch {
-		all = append(all, m)
+	const chunk = 1000
+	call := b.calls(succeed)
+	var times []float64
+	for once := true; once || !done.Load(); once = false {
+		start := time.Now()
+		call(chunk)
+		times = append(times, float64(time.Since(start).Nanoseconds())/chunk)
 	}
-	return newScrape(all)
+	return quantile(times, 0.5)
 }
 
 // adapterRows measure what an adapter adds to what it stands around.
@@ -223,7 +309,7 @@ func adapterRows() []Row {
 			},
 			contender{
 				name: "fuseboxgrpc Client, stream", build: func(rules) breaker { return newStreams(client.StreamInterceptor()) },
-				note: "the stream, and a watch over its context, without which a client that leaves would go unseen",
+				note: "the stream, and a word from gRPC when its context ends, without which a client that leaves would go unseen",
 			}),
 		{
 			Name: "scrape", Title: "A scrape of 1,000 breakers, 62,000 series", rules: usual, cores: 1, slow: true,
@@ -232,6 +318,16 @@ func adapterRows() []Row {
 				{name: "fuseboxprom Collector", build: newFuseboxScrape},
 			},
 			goals: []goal{{of: "fuseboxprom Collector", over: "constant metrics", max: 1.5}},
+		},
+		{
+			Name: "beside-scrapes", Title: "A call while 1,000 breakers, its own among them, are scraped without a pause", rules: usual, cores: 1,
+			Note: "A scrape needs a core, memory and the collector of garbage, whatever it shows: what it costs calls beyond that is the ratio.",
+			contenders: []contender{
+				{name: "fusebox Do, alone", chunks: newBesideNothing},
+				{name: "fusebox Do, beside constant metrics", chunks: newBesideConstants, note: "gathered without a pause in place of scrapes"},
+				{name: "fusebox Do, beside scrapes", chunks: newBesideScrapes},
+			},
+			goals: []goal{{of: "fusebox Do, beside scrapes", over: "fusebox Do, beside constant metrics", max: 1.1}},
 		},
 	}
 }

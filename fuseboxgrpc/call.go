@@ -98,19 +98,28 @@ type streamCall struct {
 	head     time.Duration // from began to the first sign of the other side; 0: none yet
 	renewing bool
 	ended    bool
-	err      error       // once ended
+	err      error // once ended
+	watched  bool
 	unwatch  func() bool // nil: there is no watch over ctx
 }
 
 // watch ends the call with its context.
 func (c *streamCall) watch() {
-	if c.ctx.Done() == nil {
+	c.mu.Lock()
+	begin := !c.watched && !c.ended
+	c.watched = true
+	c.mu.Unlock()
+	if !begin {
 		return
 	}
 	unwatch := context.AfterFunc(c.ctx, func() { c.end(status.FromContextError(c.ctx.Err()).Err()) })
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.unwatch = unwatch
+	ended := c.ended
+	c.mu.Unlock()
+	if ended {
+		unwatch()
+	}
 }
 
 // alive renews the lease of a probe, unless somebody is doing that. answered

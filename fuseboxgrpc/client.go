@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/fusebox-go/fusebox"
 )
@@ -86,9 +88,10 @@ func (c *Client) UnaryInterceptor() grpc.UnaryClientInterceptor {
 
 // StreamInterceptor returns the interceptor for streams; see the package
 // comment for what is the end of one. Errors are as for unary calls. It holds
-// no goroutine. A caller who neither receives a stream to its end nor ends its
-// context, which leaks the stream in gRPC too, leaves its call uncounted; a
-// probe's lease then comes to its end.
+// no goroutine. It allocates twice a stream that has no more than three call
+// options, and gRPC once more for the one it adds. A caller who neither receives
+// a stream to its end nor ends its context, which leaks the stream in gRPC too,
+// leaves its call uncounted; a probe's lease then comes to its end.
 func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		guarded := &clientStream{oneAnswer: !desc.ServerStreams}
@@ -98,20 +101,20 @@ func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor {
 			return nil, err
 		}
 		guarded.began = time.Now()
+		guarded.asks = guarded.breaker.State() == fusebox.HalfOpen
 		returned := false
 		defer func() {
 			if !returned {
 				guarded.end(errNoReturn)
 			}
 		}()
-		stream, err := streamer(ctx, desc, conn, method, opts...)
+		stream, err := streamer(ctx, desc, conn, method, guarded.options(opts)...)
 		returned = true
 		if err != nil {
 			guarded.end(err)
 			return nil, err
 		}
 		guarded.ClientStream = stream
-		guarded.watch()
 		return guarded, nil
 	}
 }
@@ -136,11 +139,38 @@ func registry(given, own *fusebox.Registry) *fusebox.Registry {
 	return own
 }
 
-// clientStream is a stream a client has opened.
+// clientStream is a stream a client has opened. It may end with its context
+// when nobody looks at it any more. gRPC itself watches that, and says so to
+// OnFinish, which costs a fraction of a watch of our own: that is there only
+// where gRPC has finished and the caller may never hear of it.
 type clientStream struct {
 	grpc.ClientStream
 	streamCall
 	oneAnswer bool
+	asks      bool               // for the head, before the first message: a probe's lease hangs on it
+	room      [4]grpc.CallOption // for options
+}
+
+// options returns opts and one to hear of the end of the context. opts itself
+// may be the caller's, and is not appended to.
+func (s *clientStream) options(opts []grpc.CallOption) []grpc.CallOption {
+	if s.ctx.Done() == nil {
+		return opts
+	}
+	return append(append(s.room[:0], opts...), grpc.OnFinish(s.finished))
+}
+
+// finished is told by gRPC how the stream ended, or one of several that an
+// interceptor inside has opened, on any goroutine: mostly in an operation of the
+// program, which then returns the same and decides.
+func (s *clientStream) finished(err error) {
+	switch {
+	case err == nil:
+	case s.ctx.Err() != nil:
+		s.end(err)
+	default:
+		s.watch()
+	}
 }
 
 func (s *clientStream) Header() (metadata.MD, error) {
@@ -148,24 +178,39 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	switch {
 	case err != nil:
 		s.end(err)
-	case md != nil: // nil: the stream has ended, and RecvMsg knows how
+	case md != nil:
 		s.alive(true)
+	default: // the stream has ended, and RecvMsg knows how
+		s.watch()
 	}
 	return md, err
 }
 
+// SendMsg takes what gRPC cannot encode, or finds too large, for the caller's
+// fault: failures of the other side are io.EOF here.
 func (s *clientStream) SendMsg(m any) error {
 	err := s.ClientStream.SendMsg(m)
-	switch {
+	switch code := status.Code(err); {
 	case err == nil:
 		s.alive(false)
-	case !errors.Is(err, io.EOF): // EOF: the stream has ended, and RecvMsg knows how
+	case errors.Is(err, io.EOF): // the stream has ended, and RecvMsg knows how
+	case code == codes.Internal || code == codes.ResourceExhausted:
+		s.end(fusebox.Ignore(err))
+	default:
 		s.end(err)
 	}
 	return err
 }
 
+// RecvMsg asks for the head of a probe, as gRPC itself does for its binary log.
+// That takes nothing from gRPC's retries, which a head ends anyway.
 func (s *clientStream) RecvMsg(m any) error {
+	if s.asks {
+		s.asks = false
+		if md, err := s.ClientStream.Header(); err == nil && md != nil {
+			s.alive(true)
+		}
+	}
 	err := s.ClientStream.RecvMsg(m)
 	switch {
 	case errors.Is(err, io.EOF):

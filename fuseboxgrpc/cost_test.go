@@ -48,8 +48,10 @@ func costs(tb testing.TB) []struct {
 	var noInvoker grpc.UnaryInvoker = func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
 	notFoundInvoker := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return notFound }
 	var noHandler grpc.UnaryHandler = func(context.Context, any) (any, error) { return nil, nil }
-	streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-		return eof{}, nil
+	ended, opts := &eof{}, []grpc.CallOption{grpc.StaticMethod(), grpc.WaitForReady(true), grpc.UseCompressor("gzip")}
+	streamer := func(_ context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		ended.opts = opts
+		return ended, nil
 	}
 	info, streamInfo := &grpc.UnaryServerInfo{FullMethod: methodAsk}, &grpc.StreamServerInfo{FullMethod: methodChat}
 	var served grpc.ServerStream = still{ctx: ctx}
@@ -63,8 +65,8 @@ func costs(tb testing.TB) []struct {
 		{"unary client, not found", 0, func() { judging(ctx, methodAsk, nil, nil, conn, notFoundInvoker) }},
 		{"unary client, rejected", 1, func() { rejecting(ctx, methodAsk, nil, nil, conn, noInvoker) }},
 		{"unary server", 0, func() { unaryServer(ctx, nil, info, noHandler) }},
-		{"stream client", 4, func() {
-			s, _ := stream(ctx, &descChat, conn, methodChat, streamer)
+		{"stream client", 2, func() {
+			s, _ := stream(ctx, &descChat, conn, methodChat, streamer, opts...)
 			s.RecvMsg(nil)
 		}},
 		{"stream server", 1, func() {
@@ -73,10 +75,20 @@ func costs(tb testing.TB) []struct {
 	}
 }
 
-// eof is a stream that has ended.
-type eof struct{ grpc.ClientStream }
+// eof is a stream that has ended, and says so as gRPC does.
+type eof struct {
+	grpc.ClientStream
+	opts []grpc.CallOption
+}
 
-func (eof) RecvMsg(any) error { return io.EOF }
+func (e *eof) RecvMsg(any) error {
+	for _, o := range e.opts {
+		if f, ok := o.(grpc.OnFinishCallOption); ok {
+			f.OnFinish(nil)
+		}
+	}
+	return io.EOF
+}
 
 func TestAllocations(t *testing.T) {
 	for _, c := range costs(t) {

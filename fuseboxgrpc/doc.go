@@ -18,15 +18,25 @@
 // not stream its answers, an error of SendMsg, or the end of the context, also
 // if the caller never touches the stream again. CloseSend is not the end. For
 // a server it is the return of the handler. A probe's lease begins anew with
-// each message, received or sent, and with the head (for a client: where the
-// program asks for it). Config.SlowAfter judges what a stream takes to that
-// head or first message, and a stream that has neither as a whole: how long it
-// then goes on says nothing. Where streams live for hours, set JudgeHead.
+// the head and with each message, received or sent; a client sees the head when
+// the program asks for it or, while it is a probe, waits for the first message.
+// Config.SlowAfter judges what a stream takes to that head or first message,
+// and a stream that has neither as a whole: how long it then goes on says
+// nothing. Where streams live for hours, set JudgeHead.
+//
+// To hear of a context that ends, a client adds gRPC's OnFinish, which is
+// marked experimental there, to the call options. An interceptor inside that
+// keeps them to itself hides the end of a stream that nobody touches again: it
+// is not counted, and a probe's slot is free when its lease ends.
 //
 // # Outcomes
 //
 // A status is judged by its code, as [Classify] says: "not found" is an
-// answer. Options and Config.Classify can judge otherwise.
+// answer. Options and Config.Classify can judge otherwise. A message that the
+// SendMsg of a client's stream cannot encode, or finds too large, is the
+// program's own fault: its error is marked with fusebox.Ignore for the breaker,
+// not for the caller. Of a unary call nobody can tell it from the server's
+// Internal and ResourceExhausted, which are failures.
 //
 // # Rejections
 //

@@ -177,16 +177,15 @@ func TestC135WhoLeavesAStreamIsIgnored(t *testing.T) {
 	}
 }
 
-// TestAnAbandonedStreamWhoseDeadlinePassesIsAFailure, without a network: the
-// deadline is in the time of a bubble.
 func TestAnAbandonedStreamWhoseDeadlinePassesIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := fusebox.New("test", fusebox.Config{Consecutive: 3, OpenFor: time.Hour, OpenForMax: time.Hour})
 		client := fuseboxgrpc.Client{Breaker: b}
+		conn := memory(t, handlers{stream: untilDone}, nil, client.DialOptions()...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 3 {
-			new(fake).open(t, ctx, &client)
+			open(t, ctx, conn, &descDown)
 		}
 		time.Sleep(time.Second - 1)
 		synctest.Wait()
@@ -198,6 +197,87 @@ func TestAnAbandonedStreamWhoseDeadlinePassesIsAFailure(t *testing.T) {
 			t.Errorf("state %v, last error %q, want open with an error", s.State, s.Last.LastError)
 		}
 	})
+}
+
+// TestAnAbandonedStreamThatGRPCHasFinished is judged at the end of its own
+// context: gRPC says only once that it has finished, and that came first.
+func TestAnAbandonedStreamThatGRPCHasFinished(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config string
+		serve  func(grpc.ServerStream) error
+		finish func(*testing.T, *grpc.ClientConn, grpc.ClientStream)
+	}{
+		{"after the timeout of its method", `{"methodConfig": [{"name": [{}], "timeout": "1s"}]}`, untilDone, func(_ *testing.T, _ *grpc.ClientConn, stream grpc.ClientStream) {
+			<-stream.Context().Done()
+		}},
+		{"with its connection", `{}`, untilDone, func(t *testing.T, conn *grpc.ClientConn, stream grpc.ClientStream) {
+			receive(t, stream)
+			conn.Close()
+			<-stream.Context().Done()
+		}},
+		{"when it asked for a head", `{}`, nil, func(t *testing.T, _ *grpc.ClientConn, stream grpc.ClientStream) {
+			stream.CloseSend()
+			if md, err := stream.Header(); md != nil || err != nil {
+				t.Errorf("head %v, %v, want none", md, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fuseboxgrpc.Client{Breaker: fusebox.New("test", fusebox.Config{})}
+				opts := append(client.DialOptions(), grpc.WithDefaultServiceConfig(c.config))
+				conn := memory(t, handlers{stream: c.serve}, nil, opts...)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				stream := open(t, ctx, conn, &descChat)
+				c.finish(t, conn, stream)
+				synctest.Wait()
+				if got := counted(client.Breaker); got != (outcomes{}) {
+					t.Errorf("judged before its context ends: %+v", got)
+				}
+				cancel()
+				want(t, client.Breaker, outcomes{ignored: 1})
+			})
+		})
+	}
+}
+
+// TestAnInterceptorInsideMayOpenSeveralStreams for one: that the first has
+// ended is not the end.
+func TestAnInterceptorInsideMayOpenSeveralStreams(t *testing.T) {
+	var served atomic.Int64
+	client := fuseboxgrpc.Client{Breaker: fusebox.New("test", fusebox.Config{})}
+	again := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		first, err := streamer(ctx, desc, conn, method, opts...)
+		if err != nil {
+			return nil, err
+		}
+		if err := first.RecvMsg(new(text)); status.Code(err) != codes.Unavailable {
+			t.Errorf("got %v, want Unavailable", err)
+		}
+		return streamer(ctx, desc, conn, method, opts...)
+	}
+	conn := pair(t, &client, nil, handlers{stream: func(stream grpc.ServerStream) error {
+		if served.Add(1)%2 == 1 {
+			return status.Error(codes.Unavailable, "")
+		}
+		return echo(stream)
+	}}, grpc.WithChainStreamInterceptor(again))
+
+	stream := open(t, t.Context(), conn, &descChat)
+	send(t, stream, "x")
+	receive(t, stream)
+	stream.CloseSend()
+	if err := stream.RecvMsg(new(text)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want EOF", err)
+	}
+	want(t, client.Breaker, outcomes{successes: 1})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	open(t, ctx, conn, &descChat)
+	cancel()
+	want(t, client.Breaker, outcomes{successes: 1, ignored: 1})
 }
 
 func TestAServerKilledInMidStream(t *testing.T) {
@@ -256,12 +336,28 @@ func TestErrorsOfSendMsg(t *testing.T) {
 	}
 	g.want(t, outcomes{successes: 1})
 
-	// Any other ends it: this one cannot be encoded.
+	// What cannot be encoded, or is too large, says nothing of the server.
 	stream = open(t, t.Context(), g.conn, &descChat)
 	if err := stream.SendMsg("no message"); status.Code(err) != codes.Internal {
 		t.Errorf("got %v, want Internal", err)
 	}
-	want(t, g.client, outcomes{successes: 1, failures: 1})
+	want(t, g.client, outcomes{successes: 1, ignored: 1})
+	stream, err := g.conn.NewStream(t.Context(), &descChat, methodChat, grpc.MaxCallSendMsgSize(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.SendMsg(wrapperspb.String("more than ten bytes")); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want ResourceExhausted", err)
+	}
+	want(t, g.client, outcomes{successes: 1, ignored: 2})
+
+	// Any other error ends the stream as what it is.
+	gone := status.Error(codes.Unavailable, "")
+	f := &fake{send: func() error { return gone }}
+	if err := f.open(t, t.Context(), &fuseboxgrpc.Client{Breaker: g.client}).SendMsg(nil); !errors.Is(err, gone) {
+		t.Errorf("got %v, want it unchanged", err)
+	}
+	want(t, g.client, outcomes{successes: 1, failures: 1, ignored: 2})
 }
 
 // TestTheLeaseOfAProbeIsRenewed moves the clock by 20 s, five times, under
@@ -365,6 +461,103 @@ func TestTheLeaseOfAProbeIsRenewed(t *testing.T) {
 	})
 }
 
+// TestTheHeadRenewsTheLeaseOfAProbe although the program asks for messages
+// only. A lease is 30 s; the time is that of a bubble.
+func TestTheHeadRenewsTheLeaseOfAProbe(t *testing.T) {
+	const silence = 20 * time.Second
+	for _, c := range []struct {
+		name  string
+		serve func(grpc.ServerStream) error
+		want  outcomes
+	}{
+		{"head, silence, message, silence, end", func(stream grpc.ServerStream) error {
+			time.Sleep(silence)
+			if err := stream.SendHeader(nil); err != nil {
+				return err
+			}
+			time.Sleep(silence)
+			if err := stream.SendMsg(wrapperspb.String("first")); err != nil {
+				return err
+			}
+			time.Sleep(silence)
+			return stream.SendMsg(wrapperspb.String("last"))
+		}, outcomes{successes: 1}},
+		{"no head", func(stream grpc.ServerStream) error {
+			time.Sleep(2 * silence)
+			return stream.SendMsg(wrapperspb.String("first"))
+		}, outcomes{late: 1}},
+		{"head, and silence for longer than a lease", func(stream grpc.ServerStream) error {
+			if err := stream.SendHeader(nil); err != nil {
+				return err
+			}
+			time.Sleep(2 * silence)
+			return nil
+		}, outcomes{late: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := fusebox.New("test", fusebox.Config{Consecutive: 3, Probes: 1, ProbeTimeout: 30 * time.Second, OpenFor: time.Hour, OpenForMax: time.Hour})
+				client := fuseboxgrpc.Client{Breaker: b}
+				conn := memory(t, handlers{stream: c.serve}, nil, client.DialOptions()...)
+				halfOpen(t, b)
+				stream := open(t, t.Context(), conn, &descChat)
+				var err error
+				for err == nil {
+					err = stream.RecvMsg(new(text))
+				}
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("got %v, want EOF", err)
+				}
+				want(t, b, c.want)
+			})
+		})
+	}
+}
+
+// TestC90GRPCRetriesTheStreamOfAProbe: asking for its head does not stop that.
+func TestC90GRPCRetriesTheStreamOfAProbe(t *testing.T) {
+	const policy = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+		"retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+	for _, c := range []struct {
+		name   string
+		fails  int64
+		served int64
+		code   codes.Code
+		want   outcomes
+	}{
+		{"which succeeds at last", 3, 4, codes.OK, outcomes{successes: 1}},
+		{"which never does", 100, 4, codes.Unavailable, outcomes{failures: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var served atomic.Int64
+			var clock fuseboxtest.Clock
+			client := fuseboxgrpc.Client{Breaker: breaker(&clock)}
+			conn := pair(t, &client, nil, handlers{stream: func(stream grpc.ServerStream) error {
+				if served.Add(1) <= c.fails {
+					return status.Error(codes.Unavailable, "")
+				}
+				return echo(stream)
+			}}, grpc.WithDefaultServiceConfig(policy))
+			halfOpen(t, client.Breaker)
+			stream := open(t, t.Context(), conn, &descChat)
+			send(t, stream, "x")
+			stream.CloseSend()
+			err := error(nil)
+			for err == nil {
+				err = stream.RecvMsg(new(text))
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			if status.Code(err) != c.code || served.Load() != c.served {
+				t.Errorf("%v after %d attempts, want %v after %d", err, served.Load(), c.code, c.served)
+			}
+			want(t, client.Breaker, c.want)
+		})
+	}
+}
+
 func TestSlowIsWhatAStreamTakesToBegin(t *testing.T) {
 	end := make(chan struct{})
 	first := func(stream grpc.ServerStream) error {
@@ -436,20 +629,59 @@ func TestSlowIsWhatAStreamTakesToBegin(t *testing.T) {
 	})
 }
 
-// fake is a stream under the client's interceptor that does as it is told.
+// fake is a stream under the client's interceptor that does as it is told, and
+// tells of the end of its context as gRPC does.
 type fake struct {
 	grpc.ClientStream
-	header func() (metadata.MD, error)
-	recv   func() error
+	header   func() (metadata.MD, error) // nil: there is none
+	recv     func() error
+	send     func() error // nil: all goes well
+	finished []func(error)
+	unwatch  func() bool
+	once     sync.Once
 }
 
-func (f *fake) Header() (metadata.MD, error) { return f.header() }
-func (f *fake) RecvMsg(any) error            { return f.recv() }
-func (f *fake) SendMsg(any) error            { return nil }
+func (f *fake) Header() (metadata.MD, error) {
+	if f.header == nil {
+		return nil, nil
+	}
+	return f.header()
+}
+
+func (f *fake) RecvMsg(any) error {
+	err := f.recv()
+	switch {
+	case errors.Is(err, io.EOF):
+		f.finish(nil)
+	case err != nil:
+		f.finish(err)
+	}
+	return err
+}
+
+func (f *fake) SendMsg(any) error {
+	if f.send == nil {
+		return nil
+	}
+	return f.send()
+}
+
+func (f *fake) finish(err error) {
+	f.once.Do(func() {
+		f.unwatch()
+		for _, tell := range f.finished {
+			tell(err)
+		}
+	})
+}
 
 func (f *fake) open(tb testing.TB, ctx context.Context, c *fuseboxgrpc.Client) grpc.ClientStream {
 	tb.Helper()
-	stream, err := c.StreamInterceptor()(ctx, &descChat, nil, "", func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.StreamInterceptor()(ctx, &descChat, nil, "", func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		for _, o := range opts {
+			f.finished = append(f.finished, o.(grpc.OnFinishCallOption).OnFinish)
+		}
+		f.unwatch = context.AfterFunc(ctx, func() { f.finish(status.FromContextError(ctx.Err()).Err()) })
 		return f, nil
 	})
 	if err != nil {

@@ -101,8 +101,10 @@ func TestC57ACallWithoutTimeIsNotMade(t *testing.T) {
 
 func TestC58ADeadlineThatFiresIsAFailure(t *testing.T) {
 	var clock fuseboxtest.Clock
+	gone := make(chan struct{}) // the client: the server's timer may be the first
 	hang := handlers{ask: func(ctx context.Context, _ *text) (*text, error) {
 		<-ctx.Done()
+		<-gone
 		return nil, status.Error(codes.NotFound, "nothing found, in the time there was")
 	}}
 	client := fuseboxgrpc.Client{Breaker: breaker(&clock)}
@@ -114,6 +116,7 @@ func TestC58ADeadlineThatFiresIsAFailure(t *testing.T) {
 			t.Errorf("got %v, want DeadlineExceeded", err)
 		}
 		cancel()
+		gone <- struct{}{}
 	}
 	want(t, client.Breaker, outcomes{failures: 3})
 	if s := client.Breaker.State(); s != fusebox.Open {

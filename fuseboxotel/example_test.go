@@ -40,17 +40,29 @@ func ExampleMetrics() {
 }
 
 func ExampleMetrics_Register() {
-	meter := sdkmetric.NewMeterProvider().Meter("example")
-	var metrics fuseboxotel.Metrics
-	registration, err := metrics.Register(meter)
+	reader := sdkmetric.NewManualReader()
+	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("example")
+	var metrics fuseboxotel.Metrics // which two parts of a program share
+	metrics.Add(fusebox.New("payments", fusebox.Config{}))
+	one, err := metrics.Register(meter)
 	fmt.Println(err)
-	_, err = metrics.Register(meter)
-	fmt.Println(errors.Is(err, fuseboxotel.ErrRegistered))
-	fmt.Println(registration.Unregister())
+	other, err := metrics.Register(meter)
+	fmt.Println(err)
+
+	shown := func() bool {
+		var data metricdata.ResourceMetrics
+		reader.Collect(context.Background(), &data)
+		return len(data.ScopeMetrics) > 0
+	}
+	one.Unregister()
+	fmt.Println(shown())
+	other.Unregister()
+	fmt.Println(shown())
 	// Output:
 	// <nil>
-	// true
 	// <nil>
+	// true
+	// false
 }
 
 func ExampleTrace() {

@@ -40,10 +40,17 @@ func newSDK(tb testing.TB, options ...sdkmetric.Option) *sdk {
 func (s *sdk) show(tb testing.TB) *fuseboxotel.Metrics {
 	tb.Helper()
 	m := &fuseboxotel.Metrics{}
-	if _, err := m.Register(s.Meter); err != nil {
+	register(tb, m, s.Meter)
+	return m
+}
+
+func register(tb testing.TB, m *fuseboxotel.Metrics, meter metric.Meter) metric.Registration {
+	tb.Helper()
+	r, err := m.Register(meter)
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return m
+	return r
 }
 
 func (s *sdk) metrics(tb testing.TB) (all []metricdata.Metrics) {

@@ -242,35 +242,98 @@ func TestRegisteredTwiceIsOnce(t *testing.T) {
 	b.Do(context.Background(), fail)
 	want := series{"fusebox_calls_total{name=a,outcome=failure}": 1, "fusebox_calls_total{name=h,outcome=failure}": 1}
 
-	first, err := m.Register(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := m.Register(s); !errors.Is(err, fuseboxotel.ErrRegistered) || r != nil {
-		t.Errorf("%v, %v, want ErrRegistered", r, err)
-	}
+	first, second := register(t, &m, s), register(t, &m, s)
 	s.collect(t).want(t, want)
-	for range 2 {
+	for range 2 { // twice is once here, too
 		if err := first.Unregister(); err != nil {
 			t.Error(err)
 		}
 	}
-	if got := s.collect(t); len(got) != 0 {
-		t.Errorf("after Unregister: %v", got)
-	}
-	second, err := m.Register(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Unregister(); err != nil { // does not end the second
-		t.Error(err)
-	}
-	if _, err := m.Register(s); !errors.Is(err, fuseboxotel.ErrRegistered) {
-		t.Errorf("%v, want ErrRegistered", err)
-	}
-	s.collect(t).want(t, want)
+	s.collect(t).want(t, want) // the second goes on
 	if err := second.Unregister(); err != nil {
 		t.Error(err)
+	}
+	if got := s.collect(t); len(got) != 0 {
+		t.Errorf("after the last Unregister: %v", got)
+	}
+	third := register(t, &m, s)
+	if err := second.Unregister(); err != nil { // does not end the third
+		t.Error(err)
+	}
+	s.collect(t).want(t, want)
+	if err := third.Unregister(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnotherMeterIsRefused(t *testing.T) {
+	first, other := newSDK(t), newSDK(t)
+	var m fuseboxotel.Metrics
+	m.Add(fusebox.New("a", fusebox.Config{}))
+	registration := register(t, &m, first)
+	for _, meter := range []metric.Meter{other, incomparable{other, nil}} {
+		if r, err := m.Register(meter); !errors.Is(err, fuseboxotel.ErrRegistered) || r != nil {
+			t.Errorf("%v, %v, want ErrRegistered", r, err)
+		}
+	}
+	if err := registration.Unregister(); err != nil {
+		t.Error(err)
+	}
+	registration = register(t, &m, other)
+	if len(first.collect(t)) != 0 || len(other.collect(t)) == 0 {
+		t.Error("shown where it was, or not where it is")
+	}
+	if err := registration.Unregister(); err != nil {
+		t.Error(err)
+	}
+	register(t, &m, incomparable{other, nil})
+	if _, err := m.Register(incomparable{other, nil}); !errors.Is(err, fuseboxotel.ErrRegistered) {
+		t.Errorf("%v, want ErrRegistered: nobody can tell", err)
+	}
+}
+
+// incomparable is a meter that == cannot compare.
+type incomparable struct {
+	metric.Meter
+	_ []int
+}
+
+// TestRegistrationsRace has parts of a program come and go: what they share is
+// shown once while somebody is there, and not otherwise.
+func TestRegistrationsRace(t *testing.T) {
+	s := newSDK(t)
+	var m fuseboxotel.Metrics
+	b := fusebox.New("a", fusebox.Config{})
+	b.Do(context.Background(), fail)
+	m.Add(b)
+	stays := register(t, &m, s)
+	once := series{"fusebox_calls_total{name=a,outcome=failure}": 1}
+	for _, stay := range []bool{true, false} {
+		if !stay {
+			if err := stays.Unregister(); err != nil {
+				t.Error(err)
+			}
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 20 {
+					r, err := m.Register(s)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					s.collect(t).want(t, once)
+					if err := r.Unregister(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := len(s.collect(t)) > 0; got != stay {
+			t.Errorf("shown: %t, want %t", got, stay)
+		}
 	}
 }
 
@@ -326,15 +389,33 @@ func TestErrorsOfTheMeter(t *testing.T) {
 			t.Errorf("%v, %v, want the error of the meter", r, err)
 		}
 	}
-	stays, err := m.Register(brokenMeter{}) // the failures above have left nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stays.Unregister(); !errors.Is(err, errDown) {
-		t.Errorf("Unregister: %v", err)
+	stays := register(t, &m, brokenMeter{}) // the failures above have left nothing
+	for range 2 {
+		if err := stays.Unregister(); !errors.Is(err, errDown) {
+			t.Errorf("Unregister: %v", err)
+		}
 	}
 	if _, err := m.Register(s); !errors.Is(err, fuseboxotel.ErrRegistered) {
 		t.Errorf("%v, want ErrRegistered: the other could not be ended", err)
+	}
+}
+
+// TestAMeterThatPanicsLeavesNothing registered, and nobody waiting.
+func TestAMeterThatPanicsLeavesNothing(t *testing.T) {
+	s := newSDK(t)
+	var m fuseboxotel.Metrics
+	m.Add(fusebox.New("a", fusebox.Config{}))
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		m.Register(nil)
+	}()
+	register(t, &m, s)
+	if len(s.collect(t)) == 0 {
+		t.Error("nothing is shown")
 	}
 }
 
