@@ -62,6 +62,7 @@ func TestACallAllocatesNothing(t *testing.T) {
 			"ignored":          func() { p, _ := b.Allow(ctx); p.Record(fusebox.Ignored) },
 			"Cancel":           func() { p, _ := b.Allow(ctx); p.Cancel() },
 			"State":            func() { b.State() },
+			"Probe":            func() { p, _ := b.Allow(ctx); p.Probe(); p.Finish(ctx, nil) },
 		} {
 			t.Run(name+"/"+call, func(t *testing.T) { cellAllocs(t, 0, f) })
 		}

@@ -42,6 +42,7 @@ type journal struct {
 	delivering bool       // somebody is at it
 	opening    *entry     // the last that began a generation, or a force-open
 	opened     *entry     // the last of those that opened the breaker
+	tripped    *entry     // the last trip
 	refusal    *OpenError // the last given out
 }
 
@@ -237,7 +238,7 @@ func (b *Breaker) finish(now time.Duration, t ticket, r result, d time.Duration,
 	if v.ask {
 		defer func() {
 			if tripWhen(counts) {
-				b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, clears, counts) })
+				b.event(func(m *machine, now time.Duration) { m.tripWhen(now, generation, clears, counts, b.fast()) })
 			}
 		}()
 	}
@@ -342,13 +343,19 @@ func (b *Breaker) Snapshot() Snapshot {
 	return s
 }
 
-func (b *Breaker) snapshot(now time.Duration) (s Snapshot, last *entry) {
+func (b *Breaker) snapshot(now time.Duration) (Snapshot, *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m, fast := b.look(now), b.fast()
+	m := b.look(now)
+	return b.shown(&m, b.fast())
+}
+
+// shown returns what a Snapshot tells of m, a copy of the machine as of now, and
+// the last record. b.mu is held.
+func (b *Breaker) shown(m *machine, fast uint64) (s Snapshot, last *entry) {
 	s = Snapshot{
-		Name: b.name, State: m.stateNow(), Mode: m.mode, Generation: m.generation,
-		Counts: m.counts(fast), Totals: b.totals(&m, fast),
+		Name: b.name, State: m.stateNow(), Since: b.wallAt(m.sinceNow()), Mode: m.mode, Generation: m.generation,
+		Counts: m.counts(fast), Totals: b.totals(m, fast),
 	}
 	if m.trial != nil {
 		s.Outstanding = len(m.trial.leases)

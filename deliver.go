@@ -64,6 +64,11 @@ func (b *Breaker) watch(w *watcher) {
 
 func (b *Breaker) unwatch(w *watcher) {
 	w.stopped.Store(true)
+	b.detach(w)
+}
+
+// detach removes a watcher that goes on elsewhere.
+func (b *Breaker) detach(w *watcher) {
 	b.setWatchers(func(ws *watchers) *watchers { return ws.without(w) })
 }
 
@@ -132,6 +137,10 @@ func (b *Breaker) History() []Transition {
 		entries = slices.Clone(b.journal.history)
 	}
 	b.mu.Unlock()
+	return readAll(entries)
+}
+
+func readAll(entries []*entry) []Transition {
 	records := make([]Transition, len(entries))
 	for i, e := range entries {
 		records[i] = e.read()
@@ -158,6 +167,9 @@ func (b *Breaker) stamp(s *story) {
 			j.opening = e
 			if e.To == Open {
 				j.opened = e
+			}
+			if e.From == Closed && e.Cause.trips() {
+				j.tripped = e
 			}
 		}
 		if len(j.history) == maxHistory {

@@ -111,6 +111,9 @@ func (c Cause) MarshalText() ([]byte, error) { return causeNames.marshal(c) }
 // UnmarshalText implements [encoding.TextUnmarshaler]; it takes what String returns.
 func (c *Cause) UnmarshalText(text []byte) error { return causeNames.unmarshal(c, text) }
 
+// trips reports whether a rule of the closed state was the cause.
+func (c Cause) trips() bool { return c >= CauseFailureRate && c <= CauseTripWhen }
+
 // Note says why an operator did something, and who it was.
 type Note struct {
 	Reason string `json:"reason,omitempty"`

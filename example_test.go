@@ -211,6 +211,61 @@ func ExampleBreaker_Snapshot() {
 	// 2 failures in a row >= 2
 }
 
+func ExampleBreaker_Inspect() {
+	var clock fuseboxtest.Clock
+	b := tripped(&clock)
+	i := b.Inspect()
+	fmt.Println(i.State, "period", i.PeriodNumber, "tripped by", i.Trip.Why())
+	clock.Advance(time.Second)
+	_ = b.Do(ctx, refuse) // a probe
+	i = b.Inspect()
+	fmt.Println(i.State, "period", i.PeriodNumber, "last probe", i.Probes[0].Result, "next period", i.NextPeriod)
+	// Output:
+	// open period 1 tripped by 2 failures in a row >= 2
+	// open period 2 last probe failed next period 4s
+}
+
+func ExampleInspection() {
+	b := fusebox.New("payments", fusebox.Config{OpenJitter: -1})
+	_ = b.Do(ctx, answer)
+	i := b.Inspect()
+	fmt.Println(i.Window[len(i.Window)-1], i.PeriodNumber, i.NextPeriod)
+	// Output: {1 0 0} 0 1s
+}
+
+func ExampleBucket() {
+	b := fusebox.New("payments", fusebox.Config{WindowCalls: 20})
+	for range 4 {
+		_ = b.Do(ctx, answer)
+	}
+	_ = b.Do(ctx, refuse)
+	for _, bucket := range b.Inspect().Window { // of a window of calls: ten slices
+		fmt.Println(bucket.Calls, bucket.Failures)
+	}
+	// Output:
+	// 1 0
+	// 2 0
+	// 2 1
+}
+
+func ExampleProbe() {
+	var clock fuseboxtest.Clock
+	b := tripped(&clock)
+	clock.Advance(time.Second)
+	permit, _ := b.Allow(ctx)
+	clock.Advance(20 * time.Millisecond)
+	for _, p := range b.Inspect().Probes {
+		fmt.Println(p.Result, "for", p.Duration)
+	}
+	permit.Record(fusebox.Success)
+	// Output: out for 20ms
+}
+
+func ExampleProbeResult() {
+	fmt.Println(fusebox.ProbeSucceeded, fusebox.ProbeExpired)
+	// Output: succeeded expired
+}
+
 func ExampleBreaker_History() {
 	var clock fuseboxtest.Clock
 	b := tripped(&clock)
@@ -362,6 +417,16 @@ func ExamplePermit_Renew() {
 	}
 	fmt.Println(probe.Finish(ctx, nil), b.State())
 	// Output: true closed
+}
+
+func ExamplePermit_Probe() {
+	var clock fuseboxtest.Clock
+	b := tripped(&clock)
+	clock.Advance(time.Second)
+	permit, _ := b.Allow(ctx)
+	fmt.Println(permit.Probe())
+	permit.Finish(ctx, nil)
+	// Output: true
 }
 
 func ExamplePermit_Take() {
@@ -719,6 +784,14 @@ func ExampleRegistry_Lookup() {
 	// Output: false 1
 }
 
+func ExampleRegistry_Peek() {
+	var hosts fusebox.Registry
+	hosts.Get("users")
+	b, ok := hosts.Peek("users") // a look that keeps no idle breaker alive
+	fmt.Println(ok, b.State())
+	// Output: true closed
+}
+
 func ExampleRegistry_All() {
 	var hosts fusebox.Registry
 	hosts.Get("users")
@@ -757,13 +830,13 @@ func ExampleRegistry_Stats() {
 		hosts.Get(key)
 	}
 	fmt.Printf("%+v\n", hosts.Stats())
-	// Output: {Keys:2 Evicted:1 Exceeded:0}
+	// Output: {Keys:2 Evicted:1 Deleted:0 Exceeded:0}
 }
 
 func ExampleRegistryStats() {
 	var hosts fusebox.Registry
 	fmt.Printf("%+v\n", hosts.Stats())
-	// Output: {Keys:0 Evicted:0 Exceeded:0}
+	// Output: {Keys:0 Evicted:0 Deleted:0 Exceeded:0}
 }
 
 func ExamplePolicy() {

@@ -71,6 +71,16 @@ type trial struct {
 	leases []lease
 }
 
+// probeEnd is how a probe ended.
+type probeEnd struct {
+	began, ended time.Duration
+	result       ProbeResult
+	slow         bool
+}
+
+// maxProbeEnds is how many of those are kept.
+const maxProbeEnds = 8
+
 // totals are those of Totals that a breaker needs which never trips.
 type totals struct {
 	successes, failures, ignored, late, slow uint64
@@ -79,7 +89,10 @@ type totals struct {
 // story is what only a breaker needs that has left records.
 type story struct {
 	probes      ProbeTotals
-	open        time.Duration // of ended open periods
+	ends        []probeEnd     // the last ones, oldest first
+	periods     int            // open periods since the breaker was last closed
+	tripped     []window.Tally // the window's buckets at the last trip; never written to
+	open        time.Duration  // of ended open periods
 	transitions []TransitionCount
 	effects     []record // of the present event
 }
@@ -89,6 +102,7 @@ type tally interface {
 	Advance(now time.Duration, successes uint64)
 	Add(failure, slow bool)
 	Tally(now time.Duration, successes uint64) window.Tally
+	Buckets(now time.Duration, successes uint64) []window.Tally
 	Until() time.Duration
 	Clear(now time.Duration, successes uint64)
 }
@@ -96,7 +110,8 @@ type tally interface {
 // lease is the right of one probe to its slot.
 type lease struct {
 	id         uint32
-	start, end time.Duration
+	began      time.Duration // when the probe was admitted
+	start, end time.Duration // of the lease, which may have been renewed
 }
 
 type override struct {
@@ -185,7 +200,7 @@ func (m *machine) admit(now time.Duration) ticket {
 		return ticket{kind: rejected}
 	}
 	m.lastLease++
-	m.trial.leases = append(m.trial.leases, lease{m.lastLease, m.now, later(m.now, m.cfg.ProbeTimeout)})
+	m.trial.leases = append(m.trial.leases, lease{m.lastLease, m.now, m.now, later(m.now, m.cfg.ProbeTimeout)})
 	m.changed = true
 	return ticket{kind: probe, lease: m.lastLease}
 }
@@ -262,40 +277,59 @@ func (m *machine) judge(failure bool, fast uint64) verdict {
 	enough := counts.Calls >= c.MinCalls
 	switch {
 	case failure && enough && c.FailureRate >= 0 && counts.FailureRate() >= c.FailureRate:
-		m.trip(CauseFailureRate, counts, c.FailureRate)
+		m.trip(CauseFailureRate, counts, c.FailureRate, fast)
 	case enough && c.SlowAfter > 0 && counts.SlowRate() >= c.SlowRate:
-		m.trip(CauseSlowRate, counts, c.SlowRate)
+		m.trip(CauseSlowRate, counts, c.SlowRate, fast)
 	case failure && c.Consecutive > 0 && m.run >= c.Consecutive:
-		m.trip(CauseConsecutive, counts, float64(c.Consecutive))
+		m.trip(CauseConsecutive, counts, float64(c.Consecutive), fast)
 	}
 	return verdict{accepted: true}
 }
 
 // tripWhen takes TripWhen's yes about counts of the given generation, taken
-// after so many clears, and reports whether it came in time.
-func (m *machine) tripWhen(now time.Duration, generation uint64, clears uint32, counts Counts) bool {
+// after so many clears, and reports whether it came in time; fast as in result.
+func (m *machine) tripWhen(now time.Duration, generation uint64, clears uint32, counts Counts, fast uint64) bool {
 	m.elapse(now)
 	if m.generation != generation || m.clears != clears || m.mode == ForceClosed || m.mode == Off {
 		return false
 	}
-	m.trip(CauseTripWhen, counts, 0)
+	m.trip(CauseTripWhen, counts, 0, fast)
 	return true
 }
 
 // trip opens a closed breaker. A trip does not double the period: soon after
 // the close it goes on with the period last used, else it begins anew.
-func (m *machine) trip(cause Cause, counts Counts, threshold float64) {
-	m.forgetGrowth(m.now)
-	m.doublings = max(m.doublings, 0)
+func (m *machine) trip(cause Cause, counts Counts, threshold float64, fast uint64) {
+	buckets := m.window.Buckets(m.now, m.plain+fast)
+	m.doublings = max(m.growth(m.now), 0)
 	m.open(m.now, reason{cause: cause, counts: counts, threshold: threshold})
+	m.story.tripped = buckets
 }
 
-// forgetGrowth forgets the open period last used if the breaker has by then
-// been closed for long enough.
-func (m *machine) forgetGrowth(at time.Duration) {
+// growth returns the doublings of the open period last used, forgotten if the
+// breaker has by then been closed for long enough.
+func (m *machine) growth(at time.Duration) int {
 	if m.cfg.StableAfter < 0 || at-m.since > m.cfg.StableAfter {
-		m.doublings = -1
+		return -1
 	}
+	return m.doublings
+}
+
+// grown returns the doublings of the open period that a reopening begins.
+func (m *machine) grown() int {
+	if m.doublings < 0 || period(m.cfg, m.doublings) < m.cfg.OpenForMax {
+		return m.doublings + 1
+	}
+	return m.doublings
+}
+
+// nextPeriod returns the open period that a trip now, or else a reopening, begins.
+func (m *machine) nextPeriod() time.Duration {
+	doublings := m.grown()
+	if m.state == Closed {
+		doublings = max(m.growth(m.now), 0)
+	}
+	return jittered(m.cfg, doublings, m.nextDraw)
 }
 
 // finishProbe takes the result of a probe. A probe whose lease is gone is late.
@@ -305,10 +339,9 @@ func (m *machine) finishProbe(t ticket, r result) verdict {
 		m.totals.late++
 		return verdict{}
 	}
-	m.dropLease(i)
 	if r.outcome == Ignored {
 		m.totals.ignored++
-		m.story.probes.Ignored++
+		m.endProbe(i, m.now, ProbeIgnored, false)
 		return verdict{accepted: true}
 	}
 	failure := m.count(r)
@@ -324,11 +357,11 @@ func (m *machine) finishProbe(t ticket, r result) verdict {
 		c.Consecutive = 0
 	}
 	if failure || r.slow {
-		m.story.probes.Failed++
+		m.endProbe(i, m.now, ProbeFailed, r.slow)
 		m.probeFailed(m.now, CauseProbeFailed)
 		return verdict{accepted: true}
 	}
-	m.story.probes.Succeeded++
+	m.endProbe(i, m.now, ProbeSucceeded, false)
 	if m.trial.passed++; m.trial.passed >= m.cfg.CloseAfter {
 		m.enter(Closed, m.now, reason{cause: CauseProbesSucceeded, counts: *c, threshold: float64(m.cfg.CloseAfter)})
 	}
@@ -341,9 +374,7 @@ func (m *machine) probeFailed(at time.Duration, cause Cause) {
 	if m.trial.failed++; m.trial.failed < m.cfg.ReopenAfter {
 		return
 	}
-	if m.doublings < 0 || period(m.cfg, m.doublings) < m.cfg.OpenForMax {
-		m.doublings++
-	}
+	m.doublings = m.grown()
 	m.open(at, reason{cause: cause, counts: m.trial.counts, threshold: float64(m.cfg.ReopenAfter)})
 }
 
@@ -351,8 +382,7 @@ func (m *machine) probeFailed(at time.Duration, cause Cause) {
 func (m *machine) cancel(now time.Duration, t ticket) {
 	m.elapse(now)
 	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
-		m.dropLease(i)
-		m.story.probes.Ignored++
+		m.endProbe(i, m.now, ProbeIgnored, false)
 	}
 }
 
@@ -360,7 +390,8 @@ func (m *machine) cancel(now time.Duration, t ticket) {
 func (m *machine) renew(now time.Duration, t ticket) {
 	m.elapse(now)
 	if i := m.findLease(t.lease); t.kind == probe && i >= 0 {
-		m.trial.leases[i] = lease{t.lease, m.now, later(m.now, m.cfg.ProbeTimeout)}
+		l := &m.trial.leases[i]
+		l.start, l.end = m.now, later(m.now, m.cfg.ProbeTimeout)
 		m.changed = true
 	}
 }
@@ -372,7 +403,17 @@ func (m *machine) findLease(id uint32) int {
 	return slices.IndexFunc(m.trial.leases, func(l lease) bool { return l.id == id })
 }
 
-func (m *machine) dropLease(i int) {
+// endProbe gives a slot back, and keeps how its probe ended.
+func (m *machine) endProbe(i int, at time.Duration, result ProbeResult, slow bool) {
+	s := m.story
+	if s.ends == nil {
+		s.ends = make([]probeEnd, 0, maxProbeEnds)
+	}
+	if len(s.ends) == maxProbeEnds {
+		s.ends = slices.Delete(s.ends, 0, 1)
+	}
+	s.ends = append(s.ends, probeEnd{m.trial.leases[i].began, at, result, slow})
+	s.probes.count(result)
 	m.trial.leases = slices.Delete(m.trial.leases, i, i+1)
 	m.changed = true
 }
@@ -390,12 +431,11 @@ func (m *machine) elapse(now time.Duration) {
 		case i < 0:
 			m.endOverride(due, reason{cause: CauseOverrideEnded, note: m.override.note})
 		default:
-			m.dropLease(i)
+			m.endProbe(i, due, ProbeExpired, false)
 			c := &m.trial.counts
 			c.Calls++
 			c.Failures++
 			c.Consecutive++
-			m.story.probes.Expired++
 			m.probeFailed(due, CauseProbeExpired)
 		}
 	}
@@ -429,7 +469,7 @@ func (m *machine) at(now time.Duration) machine {
 		return c
 	}
 	s := *m.story
-	s.transitions, s.effects = slices.Clone(s.transitions), nil
+	s.transitions, s.ends, s.effects = slices.Clone(s.transitions), slices.Clone(s.ends), nil
 	c.story = &s
 	if m.trial != nil {
 		t := *m.trial
@@ -447,6 +487,14 @@ func (m *machine) stateNow() State {
 		return HalfOpen
 	}
 	return m.state
+}
+
+// sinceNow returns when the state that stateNow returns was entered.
+func (m *machine) sinceNow() time.Duration {
+	if m.stateNow() != m.state {
+		return m.deadline
+	}
+	return m.since
 }
 
 // counts returns the counts of the present state; fast as in result.
@@ -544,7 +592,7 @@ func (m *machine) follow(wasForcedOpen bool, at time.Duration, r reason) {
 		m.note(at, r)
 	case Open:
 		if m.state == Closed {
-			m.forgetGrowth(at)
+			m.doublings = m.growth(at)
 		}
 		m.deadline = forever
 		m.enter(Open, at, r)
@@ -620,7 +668,11 @@ func (m *machine) enter(to State, at time.Duration, r reason) {
 	}
 	m.write(from, at, r)
 	m.lastErr = nil
+	if to == Open {
+		m.story.periods++
+	}
 	if to == Closed {
+		m.story.periods = 0
 		m.plain = 0
 		m.window.Clear(m.now, 0) // what is counted outside begins anew too
 	}

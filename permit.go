@@ -156,6 +156,10 @@ func (p *Permit) Renew() {
 	}
 }
 
+// Probe reports whether the call was admitted as a probe. It may be asked of a
+// finished permit too; the zero Permit says false.
+func (p *Permit) Probe() bool { return p.era != nil && p.era.kind == probe }
+
 // Take moves the permit out of p, which is finished afterwards.
 func (p *Permit) Take() Permit {
 	b := p.b

@@ -52,10 +52,12 @@ type Registry struct {
 	stats    RegistryStats
 }
 
-// RegistryStats tells how full a Registry is.
+// RegistryStats tells how full a Registry is. While Keys, Evicted and Deleted are the
+// same, so are the breakers in it.
 type RegistryStats struct {
 	Keys     int    `json:"keys"`     // breakers kept
 	Evicted  uint64 `json:"evicted"`  // breakers dropped, for room or for idleness
+	Deleted  uint64 `json:"deleted"`  // breakers dropped by Delete
 	Exceeded uint64 `json:"exceeded"` // breakers added beyond MaxKeys because none could go
 }
 
@@ -130,6 +132,16 @@ func (r *Registry) Lookup(key string) (*Breaker, bool) {
 	return p.breaker, true
 }
 
+// Peek is Lookup for who only looks: it is no use of the breaker, which goes when
+// it is idle as if nobody had asked.
+func (r *Registry) Peek(key string) (*Breaker, bool) {
+	v, ok := r.breakers.Load(key)
+	if !ok {
+		return nil, false
+	}
+	return v.(*place).breaker, true
+}
+
 // All returns the breakers and their keys, in the order of the keys, as of the
 // call of the iterator. It does not count as use.
 func (r *Registry) All() iter.Seq2[string, *Breaker] {
@@ -155,12 +167,16 @@ func (r *Registry) Delete(key string) bool {
 	i := slices.IndexFunc(r.places, func(p *place) bool { return p.key == key })
 	if i >= 0 {
 		r.remove(i)
+		r.stats.Deleted++
 	}
 	return i >= 0
 }
 
 // Observe adds an observer to every breaker, those made earlier and those to
-// come. stop removes it from all of them, and does not wait: see Breaker.Observe.
+// come. A breaker that is evicted or deleted loses it: who uses that on does not
+// speak for the next of its key; only a record that is being told at that moment may
+// still be. stop removes the observer from all of them, and does not wait: see
+// Breaker.Observe.
 func (r *Registry) Observe(o Observer) (stop func()) {
 	w := &watcher{Observer: o}
 	r.mu.Lock()
@@ -170,7 +186,7 @@ func (r *Registry) Observe(o Observer) (stop func()) {
 		p.breaker.watch(w)
 	}
 	return func() {
-		w.stopped.Store(true) // for those evicted meanwhile and still in use
+		w.stopped.Store(true) // for who is about to be told
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.watchers = slices.DeleteFunc(r.watchers, func(x *watcher) bool { return x == w })
@@ -228,7 +244,7 @@ func (r *Registry) removeUnused(places []*place) {
 			kept = append(kept, p)
 			continue
 		}
-		r.breakers.Delete(p.key)
+		r.forget(p)
 		r.stats.Evicted++
 		if i < hand { // the hand stays where it points
 			r.hand--
@@ -303,8 +319,17 @@ func (r *Registry) victim(now time.Time) int {
 	return -1
 }
 
+// forget ends what a place that is removed has to do with the registry. r.mu is
+// held.
+func (r *Registry) forget(p *place) {
+	r.breakers.Delete(p.key)
+	for _, w := range r.watchers {
+		p.breaker.detach(w)
+	}
+}
+
 func (r *Registry) remove(i int) {
-	r.breakers.Delete(r.places[i].key)
+	r.forget(r.places[i])
 	r.places = slices.Delete(r.places, i, i+1)
 	if i < r.hand {
 		r.hand--

@@ -177,7 +177,9 @@ func TestDeleteForgetsABreakerWhateverItsState(t *testing.T) {
 	if old.State() != fusebox.Open {
 		t.Error("a deleted breaker changed its state")
 	}
-	l.wantStats(3, 0, 0) // deleted is not evicted
+	if s, want := l.Stats(), (fusebox.RegistryStats{Keys: 3, Deleted: 1}); s != want { // deleted is not evicted
+		t.Errorf("Stats = %+v, want %+v", s, want)
+	}
 }
 
 func TestAllIsInTheOrderOfTheKeysAndMayStop(t *testing.T) {
@@ -580,7 +582,7 @@ func TestObserveReachesBreakersMadeEarlierAndLater(t *testing.T) {
 	l.Delete("deleted")
 	l.trip("earlier", "later")
 	regFinish(t, deleted, fusebox.Failure)
-	if want := []string{"earlier", "later", "deleted"}; !slices.Equal(records, want) {
+	if want := []string{"earlier", "later"}; !slices.Equal(records, want) {
 		t.Errorf("told of %q, want %q", records, want)
 	}
 
@@ -609,6 +611,110 @@ func TestStopReachesABreakerThatIsTheLastAndForgotten(t *testing.T) {
 	regFinish(t, b, fusebox.Failure)
 	if told != 0 {
 		t.Errorf("told %d times after stop", told)
+	}
+}
+
+// One that is evicted, for room or for idleness, or deleted, would be taken for the
+// next breaker of its key.
+func TestABreakerThatHasGoneDoesNotSpeakForItsSuccessor(t *testing.T) {
+	for how, drop := range map[string]func(*regLab){
+		"for room":     func(l *regLab) { l.fill("b") },
+		"for idleness": func(l *regLab) { l.advance(2 * time.Minute); l.Stats() },
+		"by Delete":    func(l *regLab) { l.Delete("a") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			l := newRegLab(t, 1, time.Minute)
+			old := l.Get("a")
+			regFinish(t, old, fusebox.Success)
+			l.Lookup("a")
+			l.advance(time.Minute)
+			l.Stats() // the mark is taken off
+			told := 0
+			l.Observe(fusebox.Observer{
+				Transition: func(fusebox.Transition) { told++ },
+				Finished:   func(fusebox.Completion) { told++ },
+				Rejected:   func(*fusebox.OpenError) { told++ },
+			})
+			drop(l)
+			if _, ok := l.Peek("a"); ok {
+				t.Fatal("it has not gone")
+			}
+			l.Get("a")
+			regFinish(t, old, fusebox.Failure) // opens
+			if _, err := old.Allow(t.Context()); err == nil || told != 0 {
+				t.Errorf("told %d times, Allow = %v", told, err)
+			}
+			regFinish(t, l.Get("a"), fusebox.Failure)
+			if told != 2 {
+				t.Errorf("told %d times of the successor, want 2", told)
+			}
+		})
+	}
+}
+
+// What is queued when its breaker goes is not told either.
+func TestABreakerThatGoesWhileItSpeaksSaysNoMore(t *testing.T) {
+	l := newRegLab(t, 0, 0)
+	old := l.Get("a")
+	var told []fusebox.Cause
+	l.Observe(fusebox.Observer{Transition: func(r fusebox.Transition) {
+		if told = append(told, r.Cause); len(told) == 1 {
+			old.Reset(fusebox.Note{}) // to be told next
+			l.Delete("a")
+		}
+	}})
+	l.trip("a")
+	if want := []fusebox.Cause{fusebox.CauseConsecutive}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
+	}
+}
+
+func TestPeekIsNoUse(t *testing.T) {
+	l := newRegLab(t, 0, time.Minute)
+	l.fill("looked up", "peeked at")
+	for range 8 {
+		l.advance(20 * time.Second)
+		l.Lookup("looked up")
+		l.Peek("peeked at")
+		l.Stats()
+	}
+	if got := l.keys(); !slices.Equal(got, []string{"looked up"}) {
+		t.Errorf("%q are kept", got)
+	}
+	if b, ok := l.Peek("typing error"); ok || b != nil || l.Stats().Keys != 1 {
+		t.Errorf("Peek = %v, %t, and %+v", b, ok, l.Stats())
+	}
+	if b, ok := l.Peek("looked up"); !ok || b != l.Get("looked up") {
+		t.Error("Peek finds another one")
+	}
+}
+
+func TestStatsTellWhetherBreakersCameOrWent(t *testing.T) {
+	l := newRegLab(t, 2, 0)
+	seen := map[fusebox.RegistryStats]string{}
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"nothing", func() {}},
+		{"one comes", func() { l.fill("a") }},
+		{"it is deleted", func() { l.Delete("a") }},
+		{"another comes", func() { l.fill("b") }},
+		{"it is replaced", func() { l.Delete("b"); l.fill("b") }},
+		{"full", func() { l.fill("c") }},
+		{"one makes room", func() { l.fill("d") }},
+	} {
+		step.do()
+		s := l.Stats()
+		if seen[s] != "" {
+			t.Errorf("%+v after %q, as after %q", s, step.what, seen[s])
+		}
+		seen[s] = step.what
+		l.Delete("none")
+		l.Lookup("b")
+		if l.Stats() != s {
+			t.Errorf("after %q: %+v, was %+v", step.what, l.Stats(), s)
+		}
 	}
 }
 

@@ -27,10 +27,13 @@ func (c Counts) rate(n int) float64 {
 // one finished after it is not; one finishing meanwhile is in it or not, once,
 // and later snapshots never go back.
 type Snapshot struct {
-	Name       string `json:"name"`
-	State      State  `json:"state"`
-	Mode       Mode   `json:"mode"` // in effect: the override's, or the Config's
-	Generation uint64 `json:"generation"`
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Since is when the state was entered; a reset, and a force-open of an open
+	// breaker, enters it anew.
+	Since      time.Time `json:"since"`
+	Mode       Mode      `json:"mode"` // in effect: the override's, or the Config's
+	Generation uint64    `json:"generation"`
 	// Counts are those of the window while closed, those of the probes so far
 	// in half-open, and zero while open.
 	Counts Counts `json:"counts"`
@@ -91,6 +94,19 @@ type ProbeTotals struct {
 	Failed    uint64 `json:"failed"`
 	Ignored   uint64 `json:"ignored"` // ignored outcome or Cancel
 	Expired   uint64 `json:"expired"` // not finished by the end of the lease
+}
+
+func (p *ProbeTotals) count(r ProbeResult) {
+	switch r {
+	case ProbeSucceeded:
+		p.Succeeded++
+	case ProbeFailed:
+		p.Failed++
+	case ProbeIgnored:
+		p.Ignored++
+	case ProbeExpired:
+		p.Expired++
+	}
 }
 
 // TransitionCount is how many records had these states and this cause.

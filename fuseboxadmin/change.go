@@ -8,12 +8,12 @@ import (
 	"github.com/fusebox-go/fusebox"
 )
 
-// AuditRecord is one attempt to change a breaker. Those that changed something
-// are events "audit" too.
+// AuditRecord is one attempt to write: to change a breaker, or what else the program
+// has behind [Handler.Guard]. Those that changed something are events "audit" too.
 type AuditRecord struct {
 	At     time.Time `json:"at"`
-	Action string    `json:"action"` // override, lift or reset
-	Name   string    `json:"name"`   // of the breaker, as asked for
+	Action string    `json:"action"` // override, lift, reset, or one of the program's
+	Name   string    `json:"name"`   // of the breaker, as asked for; empty with an action of the program's
 	// Mode, Reason, By and TTL are those of the body; empty where the attempt
 	// was refused before it was read. By is what the client says: all clients
 	// have one token.
@@ -33,45 +33,50 @@ const (
 )
 
 func (h *Handler) serveOverride(w http.ResponseWriter, r *http.Request, name string) error {
-	return h.change(w, r, AuditRecord{Action: actionOverride, Name: name})
+	return h.change(w, r, newAudit(r, actionOverride, name))
 }
 
 func (h *Handler) serveLift(w http.ResponseWriter, r *http.Request, name string) error {
-	return h.change(w, r, AuditRecord{Action: actionLift, Name: name})
+	return h.change(w, r, newAudit(r, actionLift, name))
 }
 
 func (h *Handler) serveReset(w http.ResponseWriter, r *http.Request, name string) error {
-	return h.change(w, r, AuditRecord{Action: actionReset, Name: name})
+	return h.change(w, r, newAudit(r, actionReset, name))
+}
+
+func newAudit(r *http.Request, action, name string) AuditRecord {
+	return AuditRecord{At: time.Now(), Action: action, Name: name, Remote: r.RemoteAddr, Status: http.StatusOK}
 }
 
 // change does what a record asks for and answers with the breaker as it is then.
 func (h *Handler) change(w http.ResponseWriter, r *http.Request, record AuditRecord) error {
-	record.At, record.Remote, record.Status = time.Now(), r.RemoteAddr, http.StatusOK
 	b, refused := h.try(w, r, &record)
+	h.audit(r, record, refused)
+	if refused != nil {
+		return refused
+	}
+	return answer(w, newBreaker(record.Name, b.Snapshot()))
+}
+
+// audit tells of an attempt to write: the log, Audit, and where it was not refused
+// the listeners.
+func (h *Handler) audit(r *http.Request, record AuditRecord, refused *APIError) {
 	if refused != nil {
 		record.Name, record.Mode = shortened(record.Name), shortened(record.Mode)
-	}
-	if refused != nil {
 		record.Status, record.Error = refused.Status, refused.Message
-	} else {
-		h.feed.publish("audit", record)
+	}
+	if record.Error == "" {
+		h.feed.publish(kindAudit, record)
 	}
 	h.log(r, record)
 	if h.Audit != nil {
 		h.Audit(record)
 	}
-	if refused != nil {
-		return refused
-	}
-	return answer(w, newBreaker(b))
 }
 
 // try changes a breaker if the request may do so, and notes what it asks for.
 func (h *Handler) try(w http.ResponseWriter, r *http.Request, record *AuditRecord) (*fusebox.Breaker, *APIError) {
-	if err := h.checkOrigin(r); err != nil {
-		return nil, err
-	}
-	if err := h.authorize(w, r); err != nil {
+	if err := h.mayWrite(r); err != nil {
 		return nil, err
 	}
 	if _, err := parameters(r); err != nil {
@@ -113,12 +118,13 @@ func (h *Handler) log(r *http.Request, record AuditRecord) {
 	if log == nil {
 		log = slog.Default()
 	}
-	attrs := []slog.Attr{slog.String("action", record.Action), slog.String("name", record.Name)}
+	attrs := []slog.Attr{slog.String("action", record.Action)}
 	add := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
 		}
 	}
+	add("name", record.Name)
 	add("mode", record.Mode)
 	add("reason", record.Reason)
 	add("by", record.By)

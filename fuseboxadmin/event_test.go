@@ -1,12 +1,15 @@
 package fuseboxadmin_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +23,7 @@ func TestTransitionsAreStreamed(t *testing.T) {
 	l := newLab(t)
 	b := l.breaker("x", fusebox.Config{Consecutive: 1, OpenFor: time.Hour})
 	var r fusebox.Registry
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	events := l.listen("")
 	first := events.next()
 	if first.id == 0 || first.kind != "" {
@@ -70,7 +73,7 @@ func TestAReaderThatComesBackHasEveryEventOnce(t *testing.T) {
 	const breakers, each = 8, 60 // in all less than are kept
 	l := newLab(t)
 	var r fusebox.Registry
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	events := l.listen("")
 	last := events.next().id
 	var writers sync.WaitGroup
@@ -111,8 +114,11 @@ func TestAReaderWhoseEventsAreGoneIsTold(t *testing.T) {
 	l := newLab(t)
 	b := l.breaker("x", fusebox.Config{})
 	start := l.listen("").next().id
-	for range fuseboxadmin.MaxEvents {
-		b.Reset(fusebox.Note{})
+	b.Reset(fusebox.Note{})
+	for i := range fuseboxadmin.MaxEvents - 1 {
+		if err := l.Publish("n", i); err != nil {
+			t.Fatal(err)
+		}
 	}
 	from := func(id uint64) sse { return l.listen(strconv.FormatUint(id, 10)).next() }
 	if e := from(start); e.id != start+1 || e.kind != "transition" { // all are there still
@@ -141,7 +147,7 @@ func TestAReaderWhoseEventsAreGoneIsTold(t *testing.T) {
 			t.Errorf("%s: then comes %+v", name, e)
 		}
 	}
-	if e := from(newest - fuseboxadmin.MaxEvents); e.kind != "transition" || e.id != newest-fuseboxadmin.MaxEvents+1 {
+	if e := from(newest - fuseboxadmin.MaxEvents); e.kind != "n" || e.id != newest-fuseboxadmin.MaxEvents+1 {
 		t.Errorf("the oldest that is kept is %+v", e)
 	}
 }
@@ -175,35 +181,95 @@ func TestAHandlerIsLetGoOf(t *testing.T) {
 		func() {
 			h := new(fuseboxadmin.Handler)
 			gone = weak.Make(h)
-			end(h, []func(){h.Add(b), h.AddRegistry(&r)})
+			end(h, []func(){h.Add(b), h.AddRegistry("", &r)})
 		}()
 		soon(t, name+": it is kept", func() bool { runtime.GC(); return gone.Value() == nil })
 	}
 }
 
-func TestTheNumberOfStreamsIsBounded(t *testing.T) {
-	l := newLab(t)
-	var open []*listener
-	for range fuseboxadmin.MaxStreams {
-		s := l.listen("")
-		s.next()
-		open = append(open, s)
+// seats holds event streams open, without a network.
+type seats struct {
+	*testing.T
+	*fuseboxadmin.Handler
+	streams sync.WaitGroup
+}
+
+// flushed is a ResponseWriter that tells when the first bytes come.
+type flushed struct {
+	*httptest.ResponseRecorder
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (q *flushed) Flush() { q.once.Do(func() { close(q.begun) }) }
+
+// take opens a stream from an address; it is there when take returns. leave ends it.
+func (s *seats) take(from string, authorised bool) (answer *httptest.ResponseRecorder, leave func()) {
+	ctx, cancel := context.WithCancel(s.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/events", nil)
+	r.RemoteAddr = from
+	if authorised {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	a := l.get("/api/events")
-	if a.refused(503, "all 64 event streams are taken"); a.Header.Get("Retry-After") != "5" {
-		t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
-	}
-	open[0].body.Close()
-	soon(t, "no place was free", func() bool {
-		return l.request(http.MethodHead, "/api/events", "").StatusCode == 200
+	w := &flushed{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{})}
+	done := make(chan struct{})
+	s.streams.Go(func() {
+		defer close(done)
+		s.ServeHTTP(w, r)
 	})
+	select {
+	case <-w.begun:
+	case <-done:
+	}
+	return w.ResponseRecorder, func() { cancel(); <-done }
+}
+
+func TestTheNumberOfStreamsIsBounded(t *testing.T) {
+	s := &seats{T: t, Handler: &fuseboxadmin.Handler{Token: token}}
+	defer s.streams.Wait()
+	defer s.Close()
+	take := func(from string, authorised bool, text string) (leave func()) {
+		t.Helper()
+		a, leave := s.take(from, authorised)
+		refused := a.Code == http.StatusServiceUnavailable && a.Header().Get("Retry-After") == "5"
+		if refused != (text != "") || !strings.Contains(a.Body.String(), text) {
+			t.Errorf("from %s: %d %s, want %q", from, a.Code, a.Body, text)
+		}
+		return leave
+	}
+	var first func()
+	for i := range fuseboxadmin.MaxOfOne {
+		leave := take(fmt.Sprintf("10.0.0.1:%d", i+1), false, "")
+		if first == nil {
+			first = leave
+		}
+	}
+	take("10.0.0.1:99", false, "all 16 event streams of one address")
+	take("[::ffff:10.0.0.1]:99", false, "all 16 event streams of one address")
+	first()
+	take("10.0.0.1:99", false, "") // its place
+	for i := range fuseboxadmin.MaxOfOne {
+		take(fmt.Sprintf("[2001:db8::%d]:1", i+1), false, "")
+	}
+	take("[2001:db8::9:9:9:9]:1", false, "all 16 event streams of one address") // of one network
+	for i := range fuseboxadmin.MaxStrangers - 2*fuseboxadmin.MaxOfOne {
+		take(fmt.Sprintf("10.0.1.%d:1", i), false, "")
+	}
+	take("10.0.9.9:1", false, "all 48 event streams for readers without the token")
+	for range fuseboxadmin.MaxStreams - fuseboxadmin.MaxStrangers { // nobody can take these
+		first = take("10.0.0.1:99", true, "")
+	}
+	take("10.0.0.1:99", true, "all 64 event streams are taken")
+	first()
+	take("10.0.9.9:1", false, "all 48 event streams for readers")
+	take("10.0.9.9:1", true, "")
 }
 
 func TestCloseEndsStreamsAndObserving(t *testing.T) {
 	l := newLab(t)
 	b := l.breaker("x", fusebox.Config{})
 	var r fusebox.Registry
-	remove := l.AddRegistry(&r)
+	remove := l.AddRegistry("", &r)
 	s := l.listen("")
 	s.next()
 	b.Reset(fusebox.Note{})
@@ -232,7 +298,7 @@ func TestCloseEndsStreamsAndObserving(t *testing.T) {
 func TestAllAtOnce(t *testing.T) {
 	l := newLab(t)
 	var r fusebox.Registry
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	var all sync.WaitGroup
 	for i := range 4 {
 		name := fmt.Sprint(i)
@@ -256,4 +322,34 @@ func TestAllAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// One that was evicted and is used on would be taken for the next of its name, and
+// hold the handler.
+func TestAnEvictedBreakerHasNothingToSay(t *testing.T) {
+	l := newLab(t)
+	r := fusebox.Registry{MaxKeys: 1}
+	l.AddRegistry("", &r)
+	events := l.listen("")
+	events.next()
+	old := r.Get("x")
+	r.Get("other") // in its place
+	r.Get("x")
+	old.Reset(fusebox.Note{Reason: "of the old one"})
+	r.Get("x").Reset(fusebox.Note{Reason: "of the new one"})
+	if why := events.next().transition(t).Why; why != "reset: of the new one" {
+		t.Errorf("the event is %q", why)
+	}
+
+	var gone weak.Pointer[fuseboxadmin.Handler]
+	func() {
+		h := new(fuseboxadmin.Handler)
+		gone = weak.Make(h)
+		h.AddRegistry("", &r)
+		old = r.Get("x")
+		r.Get("other")
+		h.Close()
+	}()
+	soon(t, "it is kept", func() bool { runtime.GC(); return gone.Value() == nil })
+	old.Reset(fusebox.Note{})
 }

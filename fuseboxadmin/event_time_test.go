@@ -2,11 +2,13 @@ package fuseboxadmin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +48,7 @@ type bubble struct {
 	*testing.T
 	*fuseboxadmin.Handler
 	client *http.Client
+	server *http.Server
 	b      *fusebox.Breaker
 }
 
@@ -58,6 +61,7 @@ func inBubble(t *testing.T, http2 bool, test func(*testing.T, *bubble)) {
 		server := &http.Server{Handler: x, WriteTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), Protocols: new(http.Protocols)}
 		server.Protocols.SetHTTP1(!http2)
 		server.Protocols.SetUnencryptedHTTP2(http2)
+		x.server = server
 		transport := &http.Transport{DialContext: p.dial, Protocols: server.Protocols}
 		x.client = &http.Client{Transport: transport}
 		done := make(chan error)
@@ -180,7 +184,7 @@ func TestAReaderThatTakesNothingIsDropped(t *testing.T) {
 				s := x.listen("")
 				last := s.next().id
 				start := time.Now()
-				big := fusebox.Note{Reason: strings.Repeat("x", 15_000)} // to fill what buffers there are
+				big := fusebox.Note{Reason: strings.Repeat("x", 9_000)} // to fill what buffers there are
 				for range 400 {
 					x.b.Reset(big)
 					synctest.Wait()
@@ -213,8 +217,10 @@ func TestAReaderThatFallsBehindIsDropped(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(fuseboxadmin.Patience / 2)
-		for range fuseboxadmin.MaxEvents + 20 {
-			x.b.Reset(fusebox.Note{})
+		for i := range fuseboxadmin.MaxEvents + 20 {
+			if err := x.Publish("n", i); err != nil {
+				t.Fatal(err)
+			}
 		}
 		last, err := untilEnd(t, s, first)
 		if !errors.Is(err, io.EOF) || last >= first+fuseboxadmin.MaxEvents {
@@ -225,5 +231,99 @@ func TestAReaderThatFallsBehindIsDropped(t *testing.T) {
 			t.Errorf("it comes back to %+v", e)
 		}
 		again.body.Close()
+	})
+}
+
+// What a reader does not take holds up the end of the server for a second.
+func TestCloseDoesNotWaitForAReader(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		for how, before := range map[string]time.Duration{"takes a little": 0, "just stuck": 1, "stuck for long": fuseboxadmin.Patience - 1} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				inBubble(t, http2, func(t *testing.T, x *bubble) {
+					s := x.listen("")
+					s.next()
+					for range 300 { // until a write waits for the reader, with more behind it
+						x.b.Reset(fusebox.Note{Reason: strings.Repeat("x", 9_000)})
+						synctest.Wait()
+					}
+					time.Sleep(before)
+					start := time.Now()
+					x.Close()
+					synctest.Wait()
+					if before == 0 { // it takes what waits, and nothing of what comes then
+						if _, err := io.CopyN(io.Discard, s.r, 50_000); err != nil {
+							t.Error(err)
+						}
+					}
+					if !http2 { // the server of HTTP/2 says goodbye in its own time
+						if err := x.server.Shutdown(context.Background()); err != nil {
+							t.Error(err)
+						}
+						if d := time.Since(start); d > fuseboxadmin.Parting+time.Second {
+							t.Errorf("the end took %v", d)
+						}
+					}
+					// The next one that asks is told, however the first one fares.
+					synctest.Wait()
+					time.Sleep(fuseboxadmin.Parting)
+					synctest.Wait()
+					s.body.Close()
+				})
+			})
+		}
+	}
+}
+
+func TestAPageLearnsThatBreakersComeAndGo(t *testing.T) {
+	inBubble(t, false, func(t *testing.T, l *bubble) {
+		r := fusebox.Registry{MaxKeys: 2}
+		l.AddRegistry("", &r)
+		events := l.listen("")
+		events.next()
+		list := func() int {
+			w := httptest.NewRecorder()
+			l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/breakers", nil))
+			var list fuseboxadmin.List
+			if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+				t.Error(err)
+			}
+			return len(list.Breakers) - 1 // the bubble has one
+		}
+		told := func(what string, breakers int) {
+			t.Helper()
+			if e := events.next(); e.kind != "list" || e.data != "{}" {
+				t.Errorf("%s: the event is %+v", what, e)
+			}
+			if n := list(); n != breakers {
+				t.Errorf("%s: %d breakers are listed, want %d", what, n, breakers)
+			}
+		}
+		list()
+		remove := l.Add(fusebox.New("one", fusebox.Config{}))
+		told("added", 1)
+		r.Get("two")
+		told("made", 2)
+		r.Delete("two")
+		told("deleted", 1)
+		remove()
+		remove()
+		told("removed", 0)
+		r.Get("a")
+		told("made", 1)
+		r.Get("b")
+		told("made", 2)
+		r.Get("c")
+		told("replaced", 2)
+		// Until somebody lists them, one event is enough.
+		l.Add(fusebox.New("two", fusebox.Config{}))
+		for range 100 {
+			l.Add(fusebox.New("many", fusebox.Config{}))()
+		}
+		b := fusebox.New("last", fusebox.Config{})
+		l.Add(b)
+		told("added", 4)
+		b.Reset(fusebox.Note{})
+		events.next().transition(t)
+		events.body.Close()
 	})
 }

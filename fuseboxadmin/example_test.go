@@ -42,7 +42,7 @@ func Example() {
 
 	admin := &fuseboxadmin.Handler{Token: os.Getenv("FUSEBOX_TOKEN")} // none: for reading only
 	admin.Add(payments)
-	admin.AddRegistry(&hosts)
+	admin.AddRegistry("", &hosts)
 
 	mux := http.NewServeMux()
 	mux.Handle("/debug/fusebox/", http.StripPrefix("/debug/fusebox", admin))
@@ -102,18 +102,118 @@ func ExampleHandler_Add() {
 func ExampleHandler_AddRegistry() {
 	var h fuseboxadmin.Handler
 	var hosts fusebox.Registry
-	h.AddRegistry(&hosts)
+	h.AddRegistry("http:", &hosts)
 	hosts.Get("a.example.com")
 
 	var d fuseboxadmin.Detail
-	serve(&h, "GET", "/api/breakers/a.example.com", "", &d)
+	serve(&h, "GET", "/api/breakers/http:a.example.com", "", &d)
 	fmt.Println(d.Name, d.State)
 	var unknown fuseboxadmin.APIError
-	serve(&h, "GET", "/api/breakers/b.example.com", "", &unknown) // makes none
+	serve(&h, "GET", "/api/breakers/http:b.example.com", "", &unknown) // makes none
 	fmt.Println(unknown.Status, hosts.Stats().Keys)
 	// Output:
-	// a.example.com closed
+	// http:a.example.com closed
 	// 404 1
+}
+
+func ExampleHandler_Publish() {
+	var h fuseboxadmin.Handler
+	if err := h.Publish("reload", map[string]int{"changed": 2}); err != nil {
+		fmt.Println(err)
+	}
+	var past fuseboxadmin.History
+	serve(&h, "GET", "/api/history", "", &past)
+	for _, e := range past.Events {
+		fmt.Println(e.Event, string(e.Data))
+	}
+	// Output: reload {"changed":2}
+}
+
+// A program's own endpoint, for whom the same holds as for a change of a breaker.
+func ExampleHandler_Guard() {
+	h := &fuseboxadmin.Handler{Token: "secret", Logger: quiet(), Audit: func(r fuseboxadmin.AuditRecord) {
+		fmt.Println(r.By, r.Action, r.Reason, r.Status)
+	}}
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.Handle("POST /-/reload", h.Guard("reload", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"changed":2}`)
+	})))
+	var changed map[string]int
+	serve(mux, "POST", "/-/reload", `{"by":"kim","reason":"new limits"}`, &changed)
+	fmt.Println(changed)
+	// Output:
+	// kim reload new limits 200
+	// map[changed:2]
+}
+
+// So there are samples also of when nobody looked.
+func ExampleHandler_Sample() {
+	var h fuseboxadmin.Handler
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				h.Sample()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	// Output:
+}
+
+func ExampleHistory() {
+	var h fuseboxadmin.Handler
+	b := fusebox.New("payments", fusebox.Config{})
+	h.Add(b)
+	b.Reset(fusebox.Note{})
+	var past fuseboxadmin.History
+	serve(&h, "GET", "/api/history", "", &past)
+	fmt.Println(len(past.Events), past.Events[0].Event, len(past.Samples))
+	// Output: 1 transition 0
+}
+
+func ExampleEvent() {
+	var h fuseboxadmin.Handler
+	b := fusebox.New("payments", fusebox.Config{Consecutive: 1})
+	h.Add(b)
+	b.Do(context.Background(), down)
+	var past fuseboxadmin.History
+	serve(&h, "GET", "/api/history?since=2026-01-02T15:04:05Z", "", &past)
+	for _, e := range past.Events {
+		var t fuseboxadmin.Transition
+		if err := json.Unmarshal(e.Data, &t); err == nil && e.Event == "transition" {
+			fmt.Println(t.Name, t.To, t.Why)
+		}
+	}
+	// Output: payments open 1 failure in a row >= 1
+}
+
+func ExampleSample() {
+	s := fuseboxadmin.Sample{From: time.Unix(0, 0), At: time.Unix(10, 0), Calls: 500, Rejected: 20}
+	span := s.At.Sub(s.From).Seconds()
+	fmt.Println(float64(s.Calls)/span, "calls and", float64(s.Rejected)/span, "rejections a second")
+	// Output: 50 calls and 2 rejections a second
+}
+
+func ExampleProbe() {
+	var h fuseboxadmin.Handler
+	b := fusebox.New("payments", fusebox.Config{})
+	h.Add(b)
+	b.Override(fusebox.ForceOpen, fusebox.Note{})
+	b.Lift(fusebox.Note{})
+	b.Do(context.Background(), down)
+	var d fuseboxadmin.Detail
+	serve(&h, "GET", "/api/breakers/payments", "", &d)
+	for _, p := range d.Probes {
+		fmt.Println(p.Result, p.Duration < fuseboxadmin.Duration(time.Minute))
+	}
+	// Output: failed true
 }
 
 func ExampleHandler_Close() {

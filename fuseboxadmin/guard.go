@@ -1,8 +1,10 @@
 package fuseboxadmin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -64,7 +66,7 @@ func (h *Handler) checkOrigin(r *http.Request) *APIError {
 }
 
 // authorize decides whether a request may write.
-func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) *APIError {
+func (h *Handler) authorize(r *http.Request) *APIError {
 	if h.Trusted != nil && h.Trusted(r) {
 		return nil
 	}
@@ -82,9 +84,89 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) *APIError {
 	if subtle.ConstantTimeCompare(want[:], have[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
 		return nil
 	}
-	w.Header().Set("WWW-Authenticate", `Bearer realm="fusebox"`)
 	if given == "" {
 		return refusal(http.StatusUnauthorized, `a write needs the header "Authorization: Bearer TOKEN"`)
 	}
 	return refusal(http.StatusUnauthorized, "the token is not the right one")
 }
+
+// mayWrite checks all that a request to write has to fulfil.
+func (h *Handler) mayWrite(r *http.Request) *APIError {
+	for _, check := range []func(*http.Request) *APIError{h.checkHost, h.checkOrigin, h.authorize} {
+		if err := check(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Guard returns a handler of the program's own that is protected as those of the
+// API are. A GET or HEAD has to be addressed to a known host. Every other request is
+// a write: it needs the token, may not come from a page of another origin, and
+// leaves an [AuditRecord] with the action and the status of its answer, once next has
+// returned; below 400 it is an event too. Its body may be that of a lift, {"reason", "by"}, for the
+// record; next finds it empty. Answers have the security headers of the API,
+// which next may replace.
+//
+// Guard panics if action is empty or one of the API's, or next is nil.
+func (h *Handler) Guard(action string, next http.Handler) http.Handler {
+	switch action {
+	case "", actionOverride, actionLift, actionReset:
+		panic(fmt.Sprintf("fuseboxadmin: Guard: action is %q, must be one of the program's own", action))
+	}
+	if next == nil {
+		panic("fuseboxadmin: Guard: next is nil")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			if err := h.checkHost(r); err != nil {
+				fail(w, err)
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		record := newAudit(r, action, "")
+		err := h.mayWrite(r)
+		if err == nil {
+			_, err = readChange(w, r, &record)
+		}
+		if err != nil {
+			h.audit(r, record, err)
+			fail(w, err)
+			return
+		}
+		r.Body, r.ContentLength = http.NoBody, 0
+		out, done := &statusWriter{ResponseWriter: w}, false
+		defer func() { // also where next panics
+			record.Status = cmp.Or(out.status, http.StatusOK)
+			if !done {
+				record.Status = http.StatusInternalServerError
+			}
+			if record.Status >= http.StatusBadRequest {
+				record.Error = cmp.Or(http.StatusText(record.Status), "failed")
+			}
+			h.audit(r, record, nil)
+		}()
+		next.ServeHTTP(out, r)
+		done = true
+	})
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0: none yet
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -3,8 +3,11 @@ package fuseboxadmin_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -153,6 +156,13 @@ func TestANameOfAnotherIsRefused(t *testing.T) {
 			l.request(http.MethodGet, path, "", as(host)).refused(421, "Handler.Hosts", strings.TrimSuffix(strings.Split(host, ":")[0], "."))
 		}
 		l.post(lift, "", as(host)).refused(421, "Handler.Hosts")
+		records := l.audited()
+		if last := records[len(records)-1]; last.Status != 421 || last.Action != "lift" || last.Name != "x" || !strings.Contains(last.Error, "Handler.Hosts") {
+			t.Errorf("as %s: the audit record is %+v", host, last)
+		}
+	}
+	if n := len(l.audited()); n != 10 {
+		t.Errorf("%d audit records of 10 writes", n)
 	}
 	for _, host := range []string{
 		"localhost", "LOCALHOST:99", "localhost.", "page.localhost:80", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:80", "10.1.2.3:80",
@@ -233,4 +243,146 @@ func TestEveryAttemptToWriteIsAudited(t *testing.T) {
 			t.Errorf("the event is %+v: %v", e, err)
 		}
 	}
+}
+
+// A program's own endpoints are protected as those of the API.
+func TestGuard(t *testing.T) {
+	l := newLab(t)
+	l.breaker("x", fusebox.Config{})
+	var served []string
+	mux := http.NewServeMux()
+	mux.Handle("/", l)
+	mux.Handle("/-/reload", l.Guard("reload", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		served = append(served, r.Method+string(body))
+		if err != nil || http.NewResponseController(w).Flush() != nil {
+			t.Errorf("the body: %v; or it cannot be flushed", err)
+		}
+	})))
+	answer := func(status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			w.Write([]byte(`{"status":1,"error":"x"}`))
+		})
+	}
+	mux.Handle("/-/fail", l.Guard("fail", answer(422)))
+	mux.Handle("/-/panic", l.Guard("panic", answer(0)))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	events := l.listen("")
+	events.next()
+	l.url = server.URL
+	do := func(method, path, body string, edits ...func(*http.Request)) int {
+		r, _ := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		for _, e := range edits {
+			e(r)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0
+		}
+		defer resp.Body.Close()
+		if resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s has no security headers", method, path)
+		}
+		if (resp.StatusCode == 401) != (resp.Header.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s %s: %s with WWW-Authenticate %q", method, path, resp.Status, resp.Header.Get("WWW-Authenticate"))
+		}
+		return resp.StatusCode
+	}
+	host := func(r *http.Request) { r.Host = "evil.example" }
+	writes := 0
+	for _, c := range []struct {
+		method, path, body string
+		edit               func(*http.Request)
+		want               int
+	}{
+		{"POST", "/-/reload", `{"by":"kim","reason":"new limits"}`, nil, 200},
+		{"PUT", "/-/reload", ``, nil, 200},
+		{"POST", "/-/reload", ``, anonymous, 401},
+		{"POST", "/-/reload", ``, header("Authorization", "Bearer wrong"), 401},
+		{"DELETE", "/-/reload", ``, header("Origin", "http://evil.example"), 403},
+		{"POST", "/-/reload", ``, host, 421},
+		{"POST", "/-/reload", `{"mode":"off"}`, nil, 400},
+		{"POST", "/-/fail", ``, nil, 422},
+		{"POST", "/-/panic", ``, nil, 0},
+		{"GET", "/-/reload", ``, anonymous, 200},
+		{"HEAD", "/-/reload", ``, header("Origin", "http://evil.example"), 200},
+		{"GET", "/-/reload", ``, host, 421},
+	} {
+		if c.edit == nil {
+			c.edit = func(*http.Request) {}
+		}
+		if got := do(c.method, c.path, c.body, c.edit); got != c.want {
+			t.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.body, got, c.want)
+		}
+		if c.method != http.MethodGet && c.method != http.MethodHead {
+			writes++
+		}
+		soon(t, "there is no record", func() bool { return len(l.audited()) == writes }) // it may come after the answer
+	}
+	if got := strings.Join(served, " "); got != "POST PUT GET HEAD" {
+		t.Errorf("served: %s", got)
+	}
+	want := []fuseboxadmin.AuditRecord{
+		{Action: "reload", By: "kim", Reason: "new limits", Status: 200},
+		{Action: "reload", Status: 200},
+		{Action: "reload", Status: 401},
+		{Action: "reload", Status: 401},
+		{Action: "reload", Status: 403},
+		{Action: "reload", Status: 421},
+		{Action: "reload", Status: 400},
+		{Action: "fail", Status: 422, Error: "Unprocessable Entity"},
+		{Action: "panic", Status: 500, Error: "Internal Server Error"},
+	}
+	if n := len(l.audited()); n != len(want) {
+		t.Fatalf("%d records, want %d", n, len(want))
+	}
+	for i, r := range l.audited() {
+		if r.At.IsZero() || r.Remote == "" || (r.Error == "") != (r.Status == 200) {
+			t.Errorf("the record is %+v", r)
+		}
+		if want[i].Error == "" {
+			r.Error = ""
+		}
+		if r.At, r.Remote = want[i].At, ""; r != want[i] {
+			t.Errorf("the record is\n%+v, want\n%+v", r, want[i])
+		}
+	}
+	for _, by := range []string{"kim", ""} {
+		e := events.next()
+		l.spec.data(t, "AuditRecord", e.data)
+		var r fuseboxadmin.AuditRecord
+		if err := json.Unmarshal([]byte(e.data), &r); err != nil || e.kind != "audit" || r.Action != "reload" || r.By != by {
+			t.Errorf("the event is %+v: %v", e, err)
+		}
+	}
+	l.Publish("end", nil)
+	if e := events.next(); e.kind != "end" {
+		t.Errorf("what was refused is an event: %+v", e)
+	}
+	for _, action := range []string{"", "override", "lift", "reset"} {
+		func() {
+			defer func() {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, "must be one of the program's own") {
+					t.Errorf("%q: the panic is %v", action, v)
+				}
+			}()
+			l.Guard(action, l)
+		}()
+	}
+	func() {
+		defer func() {
+			if v := recover(); v != "fuseboxadmin: Guard: next is nil" {
+				t.Errorf("the panic is %v", v)
+			}
+		}()
+		l.Guard("x", nil)
+	}()
 }

@@ -1,10 +1,13 @@
 package fuseboxadmin
 
 import (
+	"encoding/json"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -20,14 +23,17 @@ import (
 // A name is shown once. Of two breakers with one name the first is shown, in
 // the order of adding; the list tells of such names. Only the breaker that is
 // shown can be changed, and only its records are events.
+//
+// Memory: the events of the last 6 h, at most 16,384 of them and 8 MiB of their
+// data, and 250 kB of samples; see [History].
 type Handler struct {
 	// Token is the bearer token that allows writes. White space around it does
 	// not count. Empty: no token does.
 	Token string
 
 	// TokenFunc, if not nil, returns the token in place of Token. It is asked
-	// at each write, by many goroutines at a time: a token in a file can be
-	// replaced.
+	// at each write and each stream, by many goroutines at a time: a token in a
+	// file can be replaced.
 	TokenFunc func() string
 
 	// Trusted reports whether a request may write without the token; for
@@ -45,13 +51,20 @@ type Handler struct {
 	// of the request, before it is answered.
 	Audit func(AuditRecord)
 
+	// Fallbacks, if not nil, returns how many calls of the program fallbacks have
+	// answered so far: a total that does not decrease, for the samples. It must
+	// not block, and is called by one goroutine at a time.
+	Fallbacks func() uint64
+
 	// Logger gets a line for each of those: at level Info where it was done,
 	// Warn else. nil stands for slog.Default() at the time of writing.
 	Logger *slog.Logger
 
 	cross   http.CrossOriginProtection
 	feed    feed
+	series  series
 	listing atomic.Int32 // lists being sent, at most maxLists
+	telling atomic.Int32 // histories being sent, at most maxHistories
 
 	mu      sync.Mutex
 	entries []*entry // replaced, never written to
@@ -62,7 +75,9 @@ type Handler struct {
 type entry struct {
 	breaker  *fusebox.Breaker
 	registry *fusebox.Registry
-	stop     func() // ends observing; nil if it never began
+	prefix   string                                // of the names in registry
+	seen     atomic.Pointer[fusebox.RegistryStats] // when last looked at
+	stop     func()                                // ends observing; nil if it never began
 }
 
 // Add adds a breaker. remove takes it away again, and may be called twice. Add
@@ -74,20 +89,26 @@ func (h *Handler) Add(b *fusebox.Breaker) (remove func()) {
 	return h.add(&entry{breaker: b}, b.Observe)
 }
 
-// AddRegistry adds the breakers of a registry, those of the future too. Listing
-// them is no use of them: idle ones go as if nobody looked. Looking at one, and
-// a record that it leaves, is. remove takes the registry away again, and may be
-// called twice. AddRegistry panics if r is nil.
-func (h *Handler) AddRegistry(r *fusebox.Registry) (remove func()) {
+// AddRegistry adds the breakers of a registry, those of the future too, each
+// under prefix and its name: registries that may have keys in common are told
+// apart by it. Looking at them is no use of them: idle ones go as if nobody
+// looked. A breaker that has been evicted is not shown, and its records are no
+// events. remove takes the registry away again, and may be called twice.
+// AddRegistry panics if r is nil.
+func (h *Handler) AddRegistry(prefix string, r *fusebox.Registry) (remove func()) {
 	if r == nil {
 		panic("fuseboxadmin: AddRegistry: the registry is nil")
 	}
-	return h.add(&entry{registry: r}, r.Observe)
+	return h.add(&entry{registry: r, prefix: prefix}, r.Observe)
 }
 
 // add takes a breaker's lock under h.mu. The other way round does not happen:
 // observers are told under no lock.
 func (h *Handler) add(e *entry, observe func(fusebox.Observer) func()) (remove func()) {
+	h.Sample() // so that what begin notes does not pile up
+	h.series.begin(e)
+	e.changed()
+	defer h.feed.announce()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.entries = append(slices.Clip(h.entries), e)
@@ -95,6 +116,7 @@ func (h *Handler) add(e *entry, observe func(fusebox.Observer) func()) (remove f
 		e.stop = observe(h.observer(e))
 	}
 	return func() {
+		defer h.feed.announce()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(x *entry) bool { return x == e })
@@ -104,7 +126,7 @@ func (h *Handler) add(e *entry, observe func(fusebox.Observer) func()) (remove f
 	}
 }
 
-// Close stops observing and ends the event streams, within 10 s where a reader
+// Close stops observing and ends the event streams, within 1 s where a reader
 // does not take what is being written to it. It does not wait for that:
 // http.Server.Shutdown does, and with server.RegisterOnShutdown(handler.Close)
 // no stream holds it up. A closed Handler still shows and changes breakers. Close
@@ -121,15 +143,67 @@ func (h *Handler) Close() {
 	h.feed.close()
 }
 
+// Publish puts an event of the program's own on the stream, and into the
+// history: a reload of its settings, say. event is a word of letters, digits, "-",
+// "_", "." and ":", but none of those that the handler uses itself: transition,
+// audit, list, reset. data is written as JSON. It waits for no reader. The error
+// says what is wrong with event or data; nothing has been published then.
+func (h *Handler) Publish(event string, data any) error {
+	if event == "" || strings.ContainsFunc(event, func(c rune) bool { return !wordly(c) }) {
+		return fmt.Errorf("fuseboxadmin: Publish: event is %q, must be a word of letters, digits, and - _ . : between them", shortened(event))
+	}
+	if slices.Contains([]string{kindTransition, kindAudit, kindList, kindReset}, event) {
+		return fmt.Errorf("fuseboxadmin: Publish: event is %q, must be another than those of the handler", event)
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("fuseboxadmin: Publish: data: %w", err)
+	}
+	const most = 64 << 10
+	if len(text) > most {
+		return fmt.Errorf("fuseboxadmin: Publish: data is %d bytes of JSON, must be at most %d", len(text), most)
+	}
+	h.feed.put(event, text)
+	return nil
+}
+
+func wordly(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:", c)
+}
+
 // observer makes the records of e's breakers events. A breaker may be in two
 // entries, or hidden behind another of its name: only that which is shown
 // counts, and that once.
 func (h *Handler) observer(e *entry) fusebox.Observer {
 	return fusebox.Observer{Transition: func(t fusebox.Transition) {
-		if _, shown := h.find(t.Name); shown == e {
-			h.feed.publish("transition", newTransition(t))
+		name := e.prefix + t.Name
+		if _, shown := h.find(name); shown == e {
+			h.feed.publish(kindTransition, newTransition(name, t))
 		}
 	}}
+}
+
+// changed reports whether breakers of a registry have come or gone since it was
+// asked last.
+func (e *entry) changed() bool {
+	if e.registry == nil {
+		return false
+	}
+	s := e.registry.Stats()
+	before := e.seen.Swap(&s)
+	return before == nil || s != *before
+}
+
+// look does what falls due with time, for who is looking.
+func (h *Handler) look() {
+	changed := false
+	for _, e := range h.added() {
+		changed = e.changed() || changed
+	}
+	if changed {
+		h.feed.announce()
+	}
+	h.Sample()
 }
 
 func (h *Handler) added() []*entry {
@@ -151,7 +225,11 @@ func (h *Handler) find(name string) (*fusebox.Breaker, *entry) {
 
 func (e *entry) lookup(name string) *fusebox.Breaker {
 	if e.registry != nil {
-		b, _ := e.registry.Lookup(name)
+		key, ok := strings.CutPrefix(name, e.prefix)
+		if !ok {
+			return nil
+		}
+		b, _ := e.registry.Peek(key)
 		return b
 	}
 	if e.breaker.Name() == name {
@@ -160,18 +238,36 @@ func (e *entry) lookup(name string) *fusebox.Breaker {
 	return nil
 }
 
-// all returns every breaker that was added, as often as it was.
-func (h *Handler) all() iter.Seq[*fusebox.Breaker] {
-	return func(yield func(*fusebox.Breaker) bool) {
-		for _, e := range h.added() {
-			if e.registry == nil {
-				if !yield(e.breaker) {
-					return
-				}
-				continue
+// breakers returns those of an entry, and the names they are shown under.
+func (e *entry) breakers() iter.Seq2[string, *fusebox.Breaker] {
+	return func(yield func(string, *fusebox.Breaker) bool) {
+		if e.registry == nil {
+			yield(e.breaker.Name(), e.breaker)
+			return
+		}
+		for key, b := range e.registry.All() {
+			if !yield(e.prefix+key, b) {
+				return
 			}
-			for _, b := range e.registry.All() {
-				if !yield(b) {
+		}
+	}
+}
+
+// shown returns the breakers that are shown, and tells hidden of the names of
+// those that are not.
+func (h *Handler) shown(hidden func(name string)) iter.Seq2[string, *fusebox.Breaker] {
+	return func(yield func(string, *fusebox.Breaker) bool) {
+		taken := map[string]*fusebox.Breaker{}
+		for _, e := range h.added() {
+			for name, b := range e.breakers() {
+				if first, ok := taken[name]; ok {
+					if first != b {
+						hidden(name)
+					}
+					continue
+				}
+				taken[name] = b
+				if !yield(name, b) {
 					return
 				}
 			}

@@ -49,7 +49,8 @@ type Breaker struct {
 	// OpenPeriod is the planned length of the present open period; absent if
 	// there is none.
 	OpenPeriod Duration `json:"open_period,omitzero"`
-	// Last is the last record; nil while there is none.
+	// Last is the last record; nil while there is none. It is not when the present
+	// state began: Since is.
 	Last   *Transition `json:"last,omitempty"`
 	Totals Totals      `json:"totals"`
 }
@@ -87,6 +88,33 @@ type Detail struct {
 	Rules []Rule `json:"rules"`
 	// History has the last records, oldest first.
 	History []Transition `json:"history"`
+
+	// Window has the buckets of the window, oldest first, while closed: one for each
+	// of Config.Buckets, or slices of a window of calls; see fusebox.Inspection.
+	Window []fusebox.Bucket `json:"window"`
+	// Trip is the last trip, also where History has lost it, and TripWindow the
+	// buckets as they were then. nil and empty where there was none.
+	Trip       *Transition      `json:"trip,omitempty"`
+	TripWindow []fusebox.Bucket `json:"trip_window"`
+
+	// Passed and Failed are how many probes of this half-open period count towards
+	// Config.CloseAfter and Config.ReopenAfter.
+	Passed int `json:"passed"`
+	Failed int `json:"failed"`
+	// Probes are the last 8 that ended, then those that are out.
+	Probes []Probe `json:"probes"`
+	// PeriodNumber is the number of the open period in a row, 0 while closed, and
+	// NextPeriod the planned length of the next: if this half-open period fails,
+	// or, while closed, if a rule trips.
+	PeriodNumber int      `json:"period_number"`
+	NextPeriod   Duration `json:"next_period"`
+}
+
+// Probe is a [fusebox.Probe], with its duration as text.
+type Probe struct {
+	fusebox.Probe
+	// Duration is the time to its end; to now if it is out.
+	Duration Duration `json:"duration"`
 }
 
 // Settings is a [fusebox.Config] in effect: durations as text, what is off null,
@@ -114,35 +142,62 @@ type Settings struct {
 	Classify     bool         `json:"classify"` // is set
 }
 
-// newBreaker is what the API says of a breaker.
-func newBreaker(b *fusebox.Breaker) Breaker {
-	s := b.Snapshot()
+// newBreaker is what the API says of a breaker that is shown under a name.
+func newBreaker(name string, s fusebox.Snapshot) Breaker {
+	s.Name, s.Since, s.Until, s.Note.Until = name, writable(s.Since), writable(s.Until), writable(s.Note.Until)
 	shown := Breaker{
-		Snapshot: s, Path: Path(s.Name),
+		Snapshot: s, Path: Path(name),
 		FailureRate: s.Counts.FailureRate(), SlowRate: s.Counts.SlowRate(),
 		OpenPeriod: Duration(s.OpenPeriod),
 		Totals:     Totals{s.Totals, Duration(s.Totals.Open)},
 	}
-	if s.Last.Cause != fusebox.CauseNone {
-		last := newTransition(s.Last)
-		shown.Last = &last
-	}
+	shown.Last = someTransition(name, s.Last)
 	return shown
 }
 
-func newTransition(t fusebox.Transition) Transition {
+func newTransition(name string, t fusebox.Transition) Transition {
+	t.Name, t.At, t.Until, t.Note.Until = name, writable(t.At), writable(t.Until), writable(t.Note.Until)
 	return Transition{t, Duration(t.Window), t.Why()}
 }
 
-func newDetail(b *fusebox.Breaker) Detail {
-	c := b.Config()
-	d := Detail{Breaker: newBreaker(b), Now: time.Now(), Config: newSettings(&c), History: []Transition{}}
+// someTransition returns nil for a record of nothing.
+func someTransition(name string, t fusebox.Transition) *Transition {
+	if t.Cause == fusebox.CauseNone {
+		return nil
+	}
+	shown := newTransition(name, t)
+	return &shown
+}
+
+// newDetail is what the API says of one breaker, all of it of one instant.
+func newDetail(name string, i fusebox.Inspection) Detail {
+	d := Detail{
+		Breaker: newBreaker(name, i.Snapshot), Now: time.Now(), Config: newSettings(&i.Config), Rules: newRules(&i.Config, i.Counts),
+		History: []Transition{}, Trip: someTransition(name, i.Trip), Probes: []Probe{},
+		Window: append([]fusebox.Bucket{}, i.Window...), TripWindow: append([]fusebox.Bucket{}, i.TripWindow...),
+		Passed: i.Passed, Failed: i.Failed, PeriodNumber: i.PeriodNumber, NextPeriod: Duration(i.NextPeriod),
+	}
 	d.Judged = d.State == fusebox.Closed && (d.Mode == fusebox.Enforce || d.Mode == fusebox.Shadow)
-	d.Rules = newRules(&c, d.Counts)
-	for _, t := range b.History() {
-		d.History = append(d.History, newTransition(t))
+	for _, t := range i.History {
+		d.History = append(d.History, newTransition(name, t))
+	}
+	for _, p := range i.Probes {
+		p.At = writable(p.At)
+		d.Probes = append(d.Probes, Probe{p, Duration(p.Duration)})
 	}
 	return d
+}
+
+// writable returns the time, or the nearest to it that JSON has digits for: a
+// breaker whose clock is in a far year is shown all the same.
+func writable(t time.Time) time.Time {
+	t = t.UTC()
+	if y := t.Year(); y > 9999 {
+		return time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	} else if y < 1 {
+		return time.Time{}
+	}
+	return t
 }
 
 func newSettings(c *fusebox.Config) Settings {

@@ -33,32 +33,23 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 		}
 		states = append(states, s)
 	}
-	part := query.Get("name")
-	list := h.list(func(b *fusebox.Breaker) bool {
-		return strings.Contains(b.Name(), part)
-	})
+	h.Sample()
+	list := h.list(query.Get("name"))
 	if states != nil {
 		list.Breakers = slices.DeleteFunc(list.Breakers, func(b Breaker) bool { return !slices.Contains(states, b.State) })
 	}
 	return answer(w, list)
 }
 
-// list lists the breakers that are wanted.
-func (h *Handler) list(want func(*fusebox.Breaker) bool) List {
-	list := List{Now: time.Now(), LastEventID: h.feed.newest(), Breakers: []Breaker{}}
-	shown := map[string]*fusebox.Breaker{}
-	for b := range h.all() {
-		first, taken := shown[b.Name()]
-		switch {
-		case taken && first != b:
-			list.Hidden = append(list.Hidden, b.Name())
-		case !taken:
-			shown[b.Name()] = b
-			if want(b) {
-				one := newBreaker(b)
-				one.Totals.Transitions = nil
-				list.Breakers = append(list.Breakers, one)
-			}
+// list lists the breakers whose names contain a text.
+func (h *Handler) list(part string) List {
+	list := List{Now: time.Now(), LastEventID: h.feed.listing(), Breakers: []Breaker{}}
+	hidden := func(name string) { list.Hidden = append(list.Hidden, name) }
+	for name, b := range h.shown(hidden) {
+		if strings.Contains(name, part) {
+			one := newBreaker(name, b.Snapshot())
+			one.Totals.Transitions = nil
+			list.Breakers = append(list.Breakers, one)
 		}
 	}
 	slices.Sort(list.Hidden)
@@ -69,7 +60,7 @@ func (h *Handler) list(want func(*fusebox.Breaker) bool) List {
 
 func bySeverity(a, b Breaker) int {
 	harmless := func(b Breaker) int {
-		if b.Mode == fusebox.Shadow || b.State == fusebox.Closed && !b.Override {
+		if b.State == fusebox.Closed && !b.Override || b.State != fusebox.Closed && b.Mode == fusebox.Shadow {
 			return 1
 		}
 		return 0
@@ -89,7 +80,7 @@ func (h *Handler) serveDetail(w http.ResponseWriter, r *http.Request, name strin
 	if err != nil {
 		return err
 	}
-	return answer(w, newDetail(b))
+	return answer(w, newDetail(name, b.Inspect()))
 }
 
 // named returns the breaker that is shown under a name.

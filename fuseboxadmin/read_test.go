@@ -2,10 +2,10 @@ package fuseboxadmin_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,20 +35,28 @@ func assorted(l *lab) {
 		Do(context.Background(), fail)
 	l.breaker("e open", fusebox.Config{Consecutive: 1, OpenFor: time.Hour}).Do(context.Background(), fail)
 	l.breaker("f forced", fusebox.Config{}).Override(fusebox.ForceOpen, fusebox.Note{Reason: "bad deploy", By: "kim"})
+	shadow := l.breaker("g half-open shadow", fusebox.Config{Mode: fusebox.Shadow})
+	shadow.Override(fusebox.ForceOpen, fusebox.Note{})
+	shadow.Lift(fusebox.Note{})
+	l.breaker("h overridden by shadow", fusebox.Config{}).Override(fusebox.Shadow, fusebox.Note{})
+	l.breaker("i closed shadow", fusebox.Config{Mode: fusebox.Shadow})
+}
+
+var bySeverity = []string{
+	"e open", "f forced", "d open shadow", "c half-open", "g half-open shadow", "b overridden", "h overridden by shadow", "a closed", "i closed shadow",
 }
 
 func TestTheListIsSortedBySeverityThenName(t *testing.T) {
 	l := newLab(t)
 	assorted(l)
 	list := into[fuseboxadmin.List](l.get("/api/breakers"))
-	want := []string{"e open", "f forced", "d open shadow", "c half-open", "b overridden", "a closed"}
-	if got := names(list.Breakers); !slices.Equal(got, want) {
-		t.Errorf("the order is %q, want %q", got, want)
+	if got := names(list.Breakers); !slices.Equal(got, bySeverity) {
+		t.Errorf("the order is %q, want %q", got, bySeverity)
 	}
 	if age := time.Since(list.Now); age < 0 || age > time.Minute {
 		t.Errorf("now is %v ago", age)
 	}
-	open, forced, closed := list.Breakers[0], list.Breakers[1], list.Breakers[5]
+	open, forced, closed := list.Breakers[0], list.Breakers[1], list.Breakers[7]
 	if open.Last == nil || open.Last.Why != "1 failure in a row >= 1" || open.Last.LastError != "down" || open.FailureRate != 0 {
 		t.Errorf("the last record is %+v, the failure rate %v", open.Last, open.FailureRate)
 	}
@@ -68,12 +76,12 @@ func TestTheListIsFiltered(t *testing.T) {
 	assorted(l)
 	for query, want := range map[string][]string{
 		"state=open":                           {"e open", "f forced", "d open shadow"},
-		"state=half-open&state=closed":         {"c half-open", "b overridden", "a closed"},
-		"name=shadow":                          {"d open shadow"},
+		"state=half-open&state=closed":         bySeverity[3:],
+		"name=shadow":                          {"d open shadow", "g half-open shadow", "h overridden by shadow", "i closed shadow"},
 		"name=open&state=open":                 {"e open", "d open shadow"},
-		"name=" + url.QueryEscape("open s"):    {"d open shadow"},
+		"name=" + url.QueryEscape("open s"):    {"d open shadow", "g half-open shadow"},
 		"name=OPEN":                            nil,
-		"name=&" + url.PathEscape("state")[:0]: {"e open", "f forced", "d open shadow", "c half-open", "b overridden", "a closed"},
+		"name=&" + url.PathEscape("state")[:0]: bySeverity,
 	} {
 		list := into[fuseboxadmin.List](l.get("/api/breakers?" + query))
 		if got := names(list.Breakers); !slices.Equal(got, want) {
@@ -185,7 +193,7 @@ func TestTheSettingsHaveEveryFieldOfAConfig(t *testing.T) {
 func TestAnUnknownBreakerIsNotMade(t *testing.T) {
 	l := newLab(t)
 	var r fusebox.Registry
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	r.Get("here")
 	l.get("/api/breakers/there").refused(404, `no breaker "there"`)
 	for _, op := range []string{"override", "lift", "reset"} {
@@ -208,7 +216,7 @@ func TestEveryNameHasAPath(t *testing.T) {
 	server := httptest.NewServer(outer)
 	defer server.Close()
 	var r fusebox.Registry
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	for i, name := range oddNames {
 		if i%2 == 0 {
 			r.Get(name)
@@ -250,6 +258,7 @@ func TestWhatIsNotThereAndWhatIsNotAllowed(t *testing.T) {
 	}
 	for path, allow := range map[string]string{
 		"/api/breakers": "GET, HEAD", "/api/breakers/x": "GET, HEAD", "/api/events": "GET, HEAD",
+		"/api/history": "GET, HEAD", "/api/openapi.json": "GET, HEAD",
 		"/api/breakers/x/override": "POST", "/api/breakers/x/lift": "POST", "/api/breakers/x/reset": "POST",
 	} {
 		methods := []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions}
@@ -276,7 +285,7 @@ func TestANameIsShownOnce(t *testing.T) {
 	l := newLab(t)
 	var r fusebox.Registry
 	b := r.Get("twice")
-	l.AddRegistry(&r)
+	l.AddRegistry("", &r)
 	removeFirst := l.Add(b)
 	removeSecond := l.Add(b)
 	other := fusebox.New("twice", fusebox.Config{})
@@ -301,31 +310,159 @@ func TestANameIsShownOnce(t *testing.T) {
 	b.Reset(fusebox.Note{Reason: "two"})
 	r.Delete("twice") // the next is shown now
 	other.Reset(fusebox.Note{Reason: "three"})
-	for _, want := range []string{"override lifted: one", "reset: two", "reset: three"} {
-		if got := events.next().transition(t).Why; got != want {
+	for _, want := range []string{"override lifted: one", "", "reset: two", "reset: three"} {
+		e := events.next()
+		if want == "" {
+			if e.kind != "list" {
+				t.Errorf("the event is %+v, want list", e)
+			}
+			continue
+		}
+		if got := e.transition(t).Why; got != want {
 			t.Errorf("the event is %q, want %q", got, want)
 		}
 	}
 }
 
-// JSON has no way to write its times; the answer is an error, not half a list.
+// JSON has no way to write its times; it is shown all the same, and so are the others.
 func TestAClockOfAFarYear(t *testing.T) {
+	for years, want := range map[int]string{10_000: "9999-12-31T23:59:59Z", -3000: "0001-01-01T00:00:00Z"} {
+		l := newLab(t)
+		var clock fuseboxtest.Clock
+		now := func() time.Time { return clock.Now().AddDate(years, 0, 0) }
+		b := l.breaker("far", fusebox.Config{Now: now, Consecutive: 1})
+		l.breaker("near", fusebox.Config{})
+		events := l.listen("")
+		events.next()
+		b.Do(t.Context(), fail)
+		at := events.next().transition(t).At
+		l.post("/api/breakers/far/override", `{"mode":"force-open","ttl":"15m"}`)
+		clock.Advance(time.Hour)
+		b.Do(t.Context(), succeed)
+		d := into[fuseboxadmin.Detail](l.get("/api/breakers/far"))
+		list := into[fuseboxadmin.List](l.get("/api/breakers"))
+		if len(list.Breakers) != 2 || len(d.History) != 3 || len(d.Probes) != 1 {
+			t.Errorf("%d breakers, %d records, %d probes", len(list.Breakers), len(d.History), len(d.Probes))
+		}
+		for _, got := range []time.Time{at, d.Since, d.Last.At, d.Trip.At, d.History[0].At, d.Probes[0].At} {
+			if text := got.Format(time.RFC3339Nano); text != want {
+				t.Errorf("a time in year %d is shown as %s, want %s", now().Year(), text, want)
+			}
+		}
+	}
+}
+
+// What is known of a trip, of its probes and of what comes next, of one instant.
+func TestTheDetailTellsWhyAndWhatNext(t *testing.T) {
 	l := newLab(t)
 	var clock fuseboxtest.Clock
-	now := func() time.Time { return clock.Now().AddDate(10_000, 0, 0) }
-	l.breaker("x", fusebox.Config{Now: now}).Reset(fusebox.Note{})
-	w := httptest.NewRecorder()
-	l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/breakers", nil))
-	var e fuseboxadmin.APIError
-	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || w.Code != 500 || e.Status != 500 || !strings.Contains(e.Error(), "year") {
-		t.Errorf("%d %s: %v", w.Code, w.Body, err)
+	b := l.breaker("x", fusebox.Config{
+		Now: clock.Now, MinCalls: 4, Consecutive: -1, OpenFor: time.Minute, OpenForMax: time.Hour, OpenJitter: -1, Window: 4 * time.Second, Buckets: 4,
+		ReopenAfter: 2,
+	})
+	look := func() fuseboxadmin.Detail { return into[fuseboxadmin.Detail](l.get("/api/breakers/x")) }
+	if text := string(l.get("/api/breakers/x").text); !strings.Contains(text, `"trip_window":[],`) || !strings.Contains(text, `"probes":[],`) {
+		t.Errorf("before the first trip: %s", text)
 	}
+	b.Do(t.Context(), succeed)
+	b.Do(t.Context(), fail)
+	clock.Advance(time.Second)
+	b.Do(t.Context(), succeed)
+	buckets := []fusebox.Bucket{{}, {}, {Calls: 2, Failures: 1}, {Calls: 1}}
+	if d := look(); !slices.Equal(d.Window, buckets) || d.Trip != nil || d.PeriodNumber != 0 || d.NextPeriod != fuseboxadmin.Duration(time.Minute) || !d.Since.Equal(clock.Now().Add(-time.Second)) {
+		t.Errorf("closed: %+v", d)
+	}
+	b.Do(t.Context(), fail)
+	buckets[3] = fusebox.Bucket{Calls: 2, Failures: 1}
+	d := look()
+	if len(d.Window) != 0 || !slices.Equal(d.TripWindow, buckets) || d.Trip == nil || d.Trip.Why != "failure rate 0.50 >= 0.50, 2 of 4 calls in 4s" || d.PeriodNumber != 1 || d.NextPeriod != fuseboxadmin.Duration(2*time.Minute) {
+		t.Errorf("open: %+v", d)
+	}
+	clock.Advance(time.Minute)
+	b.Do(t.Context(), fail)
+	permit, err := b.Allow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(3 * time.Second)
+	d = look()
+	want := []fuseboxadmin.Probe{
+		{Probe: fusebox.Probe{At: clock.Now().Add(-3 * time.Second), Result: fusebox.ProbeFailed}},
+		{Probe: fusebox.Probe{At: clock.Now().Add(-3 * time.Second)}, Duration: fuseboxadmin.Duration(3 * time.Second)},
+	}
+	if !slices.Equal(d.Probes, want) || d.Passed != 0 || d.Failed != 1 || d.Outstanding != 1 || d.PeriodNumber != 1 {
+		t.Errorf("half-open: %+v, the probes\n%+v, want\n%+v", d, d.Probes, want)
+	}
+	permit.Record(fusebox.Failure)
+	if d := look(); d.PeriodNumber != 2 || d.OpenPeriod != fuseboxadmin.Duration(2*time.Minute) || d.NextPeriod != fuseboxadmin.Duration(4*time.Minute) || !slices.Equal(d.TripWindow, buckets) {
+		t.Errorf("reopened: %+v", d)
+	}
+}
+
+func TestRegistriesWithKeysInCommonAreToldApart(t *testing.T) {
+	l := newLab(t)
+	var users, orders fusebox.Registry
+	l.AddRegistry("users/", &users)
+	l.AddRegistry("orders/", &orders)
+	users.Get("db")
+	b := orders.Get("db")
+	list := into[fuseboxadmin.List](l.get("/api/breakers"))
+	if got := names(list.Breakers); !slices.Equal(got, []string{"orders/db", "users/db"}) || list.Hidden != nil || list.Breakers[0].Path != "api/breakers/orders%2Fdb" {
+		t.Errorf("the list is %+v", list)
+	}
+	events := l.listen("")
+	events.next()
+	d := into[fuseboxadmin.Breaker](l.post("/api/breakers/orders%2Fdb/override", `{"mode":"shadow","by":"kim"}`))
+	if d.Name != "orders/db" || d.Last.Name != "orders/db" || b.Snapshot().Mode != fusebox.Shadow || users.Get("db").Snapshot().Override {
+		t.Errorf("%+v is changed", d)
+	}
+	if name := events.next().transition(t).Name; name != "orders/db" {
+		t.Errorf("the event is of %q", name)
+	}
+	if d := into[fuseboxadmin.Detail](l.get("/api/breakers/orders%2Fdb")); d.History[0].Name != "orders/db" {
+		t.Errorf("the record is %+v", d.History[0])
+	}
+	if got := names(into[fuseboxadmin.List](l.get("/api/breakers?name=users/")).Breakers); !slices.Equal(got, []string{"users/db"}) {
+		t.Errorf("filtered: %q", got)
+	}
+	l.get("/api/breakers/db").refused(404)
+}
+
+// Neither looks nor records are a use.
+func TestLookingKeepsNoIdleBreaker(t *testing.T) {
+	l := newLab(t)
+	var clock fuseboxtest.Clock
+	r := fusebox.Registry{MaxIdle: time.Hour, Now: clock.Now}
+	l.AddRegistry("", &r)
+	b := r.Get("x")
+	r.Lookup("x")
+	for range 16 {
+		clock.Advance(10 * time.Minute)
+		l.get("/api/breakers/x") // of which the last finds nothing
+		b.Reset(fusebox.Note{})
+		r.Stats()
+	}
+	if n := r.Stats().Keys; n != 0 {
+		t.Errorf("%d breakers are kept", n)
+	}
+}
+
+func TestTheDescriptionIsServed(t *testing.T) {
+	l := newLab(t)
+	want, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.get("/api/openapi.json"); string(got.text) != string(want) || got.StatusCode != http.StatusOK {
+		t.Errorf("%s, %d bytes", got.Status, len(got.text))
+	}
+	l.get("/api/openapi.json?x=1").refused(400, "is no parameter here")
 }
 
 func TestNilIsRefused(t *testing.T) {
 	for name, add := range map[string]func(*fuseboxadmin.Handler){
 		"fuseboxadmin: Add: the breaker is nil":          func(h *fuseboxadmin.Handler) { h.Add(nil) },
-		"fuseboxadmin: AddRegistry: the registry is nil": func(h *fuseboxadmin.Handler) { h.AddRegistry(nil) },
+		"fuseboxadmin: AddRegistry: the registry is nil": func(h *fuseboxadmin.Handler) { h.AddRegistry("", nil) },
 	} {
 		func() {
 			defer func() {

@@ -2,6 +2,7 @@ package fuseboxadmin
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ var routes = []route{
 	{http.MethodPost, "/api/breakers/{name}/lift", (*Handler).serveLift},
 	{http.MethodPost, "/api/breakers/{name}/reset", (*Handler).serveReset},
 	{http.MethodGet, "/api/events", (*Handler).serveEvents},
+	{http.MethodGet, "/api/history", (*Handler).serveHistory},
+	{http.MethodGet, "/api/openapi.json", (*Handler).serveOpenAPI},
 }
 
 // match reports whether an escaped path is that of the route, and which name
@@ -58,21 +61,23 @@ func Path(name string) string {
 // ServeHTTP implements [http.Handler]. The paths begin with "/api/": to mount
 // the handler elsewhere, use http.StripPrefix.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("X-Content-Type-Options", "nosniff")
+	secure(w.Header())
 	if err := h.serve(w, r); err != nil {
 		fail(w, err)
 	}
 }
 
+// secure sets the headers of every answer.
+func secure(header http.Header) {
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+}
+
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	if err := h.checkHost(r); err != nil {
-		return err
-	}
+	stranger := h.checkHost(r)
 	var allowed []string
 	path := r.URL.EscapedPath()
 	for _, rt := range routes {
@@ -80,7 +85,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		if !ok {
 			continue
 		}
+		if r.Method == rt.method && rt.method == http.MethodPost {
+			return rt.serve(h, w, r, name) // which checks the host too, and leaves a record
+		}
 		if r.Method == rt.method || r.Method == http.MethodHead && rt.method == http.MethodGet {
+			if stranger != nil {
+				return stranger
+			}
 			return rt.serve(h, w, r, name)
 		}
 		allowed = append(allowed, rt.method)
@@ -88,11 +99,26 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 			allowed = append(allowed, http.MethodHead)
 		}
 	}
+	if stranger != nil {
+		return stranger
+	}
 	if allowed == nil {
 		return refusal(http.StatusNotFound, "there is nothing at %q; api/breakers lists the breakers", r.URL.Path)
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return refusal(http.StatusMethodNotAllowed, "the method %s is not allowed here, but %s", r.Method, strings.Join(allowed, ", "))
+}
+
+// openAPI describes the API.
+//
+//go:embed openapi.json
+var openAPI string
+
+func (h *Handler) serveOpenAPI(w http.ResponseWriter, r *http.Request, _ string) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	return send(w, http.StatusOK, []byte(openAPI))
 }
 
 // APIError is the body of an answer that is not a success, and an error.
@@ -140,6 +166,9 @@ func fail(w http.ResponseWriter, err error) {
 	if !errors.As(err, &e) {
 		e = refusal(http.StatusInternalServerError, "%v", err)
 	}
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="fusebox"`)
+	}
 	_ = write(w, e.Status, e) // three texts and a number: they can be written
 }
 
@@ -148,14 +177,18 @@ func fail(w http.ResponseWriter, err error) {
 func write(w http.ResponseWriter, status int, body any) error {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(body); err != nil {
-		return err // a clock in a year that RFC 3339 has no digits for
+		return err
 	}
+	return send(w, status, text.Bytes())
+}
+
+func send(w http.ResponseWriter, status int, text []byte) error {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(time.Now().Add(patience)) // who reads nothing holds no answer for ever
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
+	_, _ = w.Write(text)
 	_ = out.Flush()
 	_ = out.SetWriteDeadline(time.Time{})
 	return nil

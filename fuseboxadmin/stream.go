@@ -2,8 +2,10 @@ package fuseboxadmin
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 )
@@ -11,6 +13,8 @@ import (
 const (
 	heartbeat = 15 * time.Second // between comments where there is nothing else
 	patience  = 10 * time.Second // with a reader that takes nothing
+	parting   = time.Second      // the same, once the handler is closed
+	attention = time.Second      // between looks at what changes with time
 	portion   = 32 << 10         // bytes that are sent at a time, about
 	maxLists  = 8                // at a time: with thousands of breakers one is megabytes
 )
@@ -24,15 +28,12 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, _ string) 
 	if err != nil {
 		return err
 	}
-	ok, closed := h.feed.enter()
-	switch {
-	case closed:
-		return refusal(http.StatusServiceUnavailable, "the handler is closed: there are no more events")
-	case !ok:
+	from, stranger := address(r), h.authorize(r) != nil
+	if err := h.feed.enter(from, stranger); err != nil {
 		w.Header().Set("Retry-After", "5")
-		return refusal(http.StatusServiceUnavailable, "all %d event streams are taken", maxStreams)
+		return err
 	}
-	defer h.feed.leave()
+	defer h.feed.leave(from, stranger)
 
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
@@ -40,26 +41,56 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, _ string) 
 	if r.Method == http.MethodHead {
 		return nil
 	}
+	s := stream{feed: &h.feed, out: http.NewResponseController(w), w: w, look: h.look}
+	s.over, s.deadline = h.feed.ending()
+	// A write that waits for the reader when the handler is closed waits no longer.
+	told := make(chan struct{})
+	stop := context.AfterFunc(s.over, func() {
+		defer close(told)
+		_ = s.out.SetWriteDeadline(s.deadline())
+	})
+	defer func() {
+		if !stop() {
+			<-told // w may not be used after this
+		}
+	}()
 	// The header is what a browser sends when it comes back to the same address.
-	from := r.Header.Get("Last-Event-ID")
-	if from == "" {
-		from = query.Get("last_event_id")
+	id := r.Header.Get("Last-Event-ID")
+	if id == "" {
+		id = query.Get("last_event_id")
 	}
-	s := stream{feed: &h.feed, out: http.NewResponseController(w), w: w}
-	s.begin(from)
+	s.begin(id)
 	if s.run(r.Context().Done()) {
-		_ = s.out.SetWriteDeadline(time.Now().Add(patience)) // for the end of the answer
+		s.allow(patience) // for the end of the answer
 	}
 	return nil
 }
 
+// address returns of a client what it cannot have many of: its IPv4 address, or
+// the 64 bits of an IPv6 address that are a network's.
+func address(r *http.Request) string {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr // of a unix socket
+	}
+	ip := a.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, _ := ip.Prefix(64)
+	return network.String()
+}
+
 // stream is one reader of a feed.
 type stream struct {
-	feed *feed
-	w    http.ResponseWriter
-	out  *http.ResponseController
-	text bytes.Buffer // to be sent
-	last uint64       // id of the last event in text, or sent
+	feed     *feed
+	w        http.ResponseWriter
+	out      *http.ResponseController
+	look     func()
+	over     context.Context // done when the handler is closed
+	deadline func() time.Time
+	text     bytes.Buffer // to be sent
+	last     uint64       // id of the last event in text, or sent
 }
 
 // begin decides where to begin. A reader that was not here before gets an id
@@ -72,9 +103,9 @@ func (s *stream) begin(from string) {
 	case from == "":
 		s.last = newest
 		fmt.Fprintf(&s.text, "id: %d\n\n", newest)
-	case err != nil || s.feed.since(id).lost:
+	case err != nil || s.feed.news(id).lost:
 		s.last = newest
-		s.add(event{newest, "reset", []byte(`{"reason":"the events since the last one are not here any more: list the breakers again"}`)})
+		s.add(event{id: newest, kind: kindReset, data: []byte(`{"reason":"the events since the last one are not here any more: list the breakers again"}`)})
 	default:
 		s.last = id
 		s.text.WriteString("\n")
@@ -89,10 +120,11 @@ func (s *stream) add(e event) {
 // run sends events until the reader has gone, is too slow, or there will be no
 // more. It reports whether the reader may be there still.
 func (s *stream) run(gone <-chan struct{}) bool {
-	beat := time.NewTicker(heartbeat)
+	beat, look := time.NewTicker(heartbeat), time.NewTicker(attention)
 	defer beat.Stop()
+	defer look.Stop()
 	for {
-		news := s.feed.since(s.last)
+		news := s.feed.news(s.last)
 		if news.lost {
 			return true // the reader can come back, and will be told
 		}
@@ -109,6 +141,9 @@ func (s *stream) run(gone <-chan struct{}) bool {
 				return false
 			}
 		}
+		if news.more {
+			continue
+		}
 		if news.closed {
 			return true
 		}
@@ -116,6 +151,8 @@ func (s *stream) run(gone <-chan struct{}) bool {
 		case <-news.changed:
 		case <-beat.C:
 			s.text.WriteString(": still here\n\n")
+		case <-look.C:
+			s.look()
 		case <-gone:
 			return false
 		}
@@ -126,12 +163,26 @@ func (s *stream) run(gone <-chan struct{}) bool {
 // ResponseWriter knows of such; a wrapped one may not, and holds up nobody but
 // this stream.
 func (s *stream) send() bool {
-	_ = s.out.SetWriteDeadline(time.Now().Add(patience))
+	s.allow(patience)
 	_, err := s.w.Write(s.text.Bytes())
 	s.text.Reset()
 	if err != nil || s.out.Flush() != nil {
 		return false
 	}
-	_ = s.out.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end an idle stream
+	s.allow(0) // over HTTP/2 a deadline would end an idle stream
 	return true
+}
+
+// allow gives what is written next so much time, 0: any, but not more than there
+// is once the handler is closed. That is looked at last: who closes it while this
+// runs sets that deadline after it has been closed.
+func (s *stream) allow(d time.Duration) {
+	var deadline time.Time
+	if d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	_ = s.out.SetWriteDeadline(deadline)
+	if s.over.Err() != nil {
+		_ = s.out.SetWriteDeadline(s.deadline())
+	}
 }

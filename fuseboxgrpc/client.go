@@ -101,7 +101,7 @@ func (c *Client) StreamInterceptor() grpc.StreamClientInterceptor {
 			return nil, err
 		}
 		guarded.began = time.Now()
-		guarded.asks = guarded.breaker.State() == fusebox.HalfOpen
+		guarded.asks = guarded.permit.Probe()
 		returned := false
 		defer func() {
 			if !returned {

@@ -691,6 +691,10 @@ func (o *oracle) snapshot(reading time.Duration) fusebox.Snapshot {
 			s.State = fusebox.HalfOpen
 		}
 	}
+	s.Since = wall(v.since)
+	if s.State != v.state {
+		s.Since = wall(v.deadline)
+	}
 	if s.State == fusebox.Open {
 		s.Until = wall(v.probesAt())
 		if v.deadline != never {

@@ -73,6 +73,32 @@ func (w *Count) Tally(time.Duration, uint64) Tally {
 	return Tally{Calls: w.size, Failures: w.failures, Slow: w.slow}
 }
 
+// maxBuckets is how many buckets a full window of calls is shown in, at most.
+const maxBuckets = 10
+
+// Buckets returns the content in order, oldest first, in slices of the same
+// number of outcomes, but the first, which may hold fewer. There are as many as
+// there are outcomes for: none for an empty window.
+func (w *Count) Buckets(time.Duration, uint64) []Tally {
+	each := (len(w.ring) + maxBuckets - 1) / maxBuckets
+	tallies := make([]Tally, (w.size+each-1)/each)
+	at := w.next
+	for back := range w.size { // from the newest
+		if at--; at < 0 {
+			at = len(w.ring) - 1
+		}
+		t := &tallies[len(tallies)-1-back/each]
+		t.Calls++
+		if w.ring[at]&failed != 0 {
+			t.Failures++
+		}
+		if w.ring[at]&slowed != 0 {
+			t.Slow++
+		}
+	}
+	return tallies
+}
+
 // Until returns the beginning of time: every outcome has to be added here.
 func (w *Count) Until() time.Duration { return math.MinInt64 }
 

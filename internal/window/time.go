@@ -91,6 +91,31 @@ func (w *Time) Tally(now time.Duration, successes uint64) Tally {
 	return Tally{Calls: calls, Failures: failures, Slow: slow}
 }
 
+// Buckets returns the content of each bucket, oldest first, as it will be once
+// the window has been advanced to now; it changes nothing. The last is the present
+// one.
+func (w *Time) Buckets(now time.Duration, successes uint64) []Tally {
+	ended := 0
+	if now >= w.end {
+		ended = w.ended(int64(now / w.width))
+	}
+	tallies := make([]Tally, len(w.buckets))
+	i := w.head
+	for range ended {
+		i = w.after(i)
+	}
+	for n := range len(w.buckets) - ended {
+		i = w.after(i)
+		b, next := w.buckets[i], successes
+		if i != w.head {
+			next = w.buckets[w.after(i)].first
+		}
+		failures := int(b.failures)
+		tallies[n] = Tally{Calls: count(next - b.first + uint64(failures)), Failures: failures, Slow: int(b.slow)}
+	}
+	return tallies
+}
+
 // Until returns the instant at which the present bucket ends. Up to then a
 // success need only be counted by the owner.
 func (w *Time) Until() time.Duration { return w.end }

@@ -77,6 +77,20 @@ func step(b int, width time.Duration, n int) time.Duration {
 	}
 }
 
+// wantBuckets holds the buckets of a window at an instant against a recount.
+func wantBuckets(t *testing.T, w *Time, at time.Duration, successes uint64, all []heard) {
+	t.Helper()
+	want := make([]Tally, len(w.buckets))
+	for _, h := range all {
+		if age := int64(at/w.width) - int64(h.at/w.width); age < int64(len(want)) {
+			want[len(want)-1-int(age)].add(h)
+		}
+	}
+	if got := w.Buckets(at, successes); !slices.Equal(got, want) {
+		t.Fatalf("at %d, buckets of %d: %+v, want %+v", at, w.width, got, want)
+	}
+}
+
 func FuzzTime(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x00\x00", "\x09\x03\x01\x04\x01\x05\x00\x04", "\x03\x01\x01\x02\x03\x00\x22\x01\x03\x00\x0c",
@@ -133,6 +147,7 @@ func FuzzTime(f *testing.F) {
 			if got, want := w.Tally(now, successes), recount(all, now, width, n); got != want {
 				t.Fatalf("at %d, %d buckets of %d: Tally = %+v, want %+v", now, n, width, got, want)
 			}
+			wantBuckets(t, w, now, successes, all)
 			if until := w.Until(); until != math.MaxInt64 && until%width != 0 {
 				t.Fatalf("Until = %d, not a multiple of %d", until, width)
 			}
@@ -140,6 +155,7 @@ func FuzzTime(f *testing.F) {
 			for b := range 8 {
 				then := saturated(now, step(b*len(s), width, n))
 				ahead := w.Tally(then, successes)
+				wantBuckets(t, w, then, successes, all)
 				c := *w
 				c.buckets = slices.Clone(w.buckets)
 				c.Advance(then, successes)
@@ -191,6 +207,21 @@ func FuzzCount(f *testing.F) {
 			}
 			if got := w.Tally(time.Duration(len(s)), uint64(len(s))); got != want {
 				t.Fatalf("the last %d of %v: Tally = %+v, want %+v", n, all, got, want)
+			}
+			rest, each := all[max(0, len(all)-n):], (n+9)/10
+			buckets := w.Buckets(0, 0)
+			for i := len(buckets) - 1; i >= 0; i-- { // from the newest
+				var want Tally
+				at := max(0, len(rest)-each)
+				for _, h := range rest[at:] {
+					want.add(h)
+				}
+				if rest = rest[:at]; buckets[i] != want || want.Calls == 0 {
+					t.Fatalf("the last %d of %v: bucket %d of %v, want %+v", n, all, i, buckets, want)
+				}
+			}
+			if len(rest) > 0 || len(buckets) > 10 {
+				t.Fatalf("%d outcomes are in none of %d buckets", len(rest), len(buckets))
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ type windower interface {
 	Advance(now time.Duration, successes uint64)
 	Add(failure, slow bool)
 	Tally(now time.Duration, successes uint64) Tally
+	Buckets(now time.Duration, successes uint64) []Tally
 	Until() time.Duration
 	Clear(now time.Duration, successes uint64)
 }
@@ -129,6 +131,42 @@ func TestATimeWindowDropsABucketAtATime(t *testing.T) {
 	o.want(1, 1, 0)
 	o.now += time.Second
 	o.want(0, 0, 0)
+}
+
+func TestBucketsAreTheWindowInSlices(t *testing.T) {
+	o := newOwner(t, 3*time.Second, 3)
+	want := func(want ...Tally) {
+		t.Helper()
+		if got := o.Buckets(o.now, o.successes); !slices.Equal(got, want) {
+			t.Errorf("at %v: %v, want %v", o.now, got, want)
+		}
+	}
+	want(Tally{}, Tally{}, Tally{})
+	o.fail(1)
+	o.succeed(2)
+	want(Tally{}, Tally{}, Tally{3, 1, 0})
+	o.now = time.Second
+	want(Tally{}, Tally{3, 1, 0}, Tally{}) // told in advance
+	o.slow(1)
+	o.failSlow(1)
+	o.now = 3 * time.Second
+	want(Tally{2, 1, 2}, Tally{}, Tally{})
+	o.succeed(4)
+	want(Tally{2, 1, 2}, Tally{}, Tally{4, 0, 0})
+	o.now = time.Hour
+	want(Tally{}, Tally{}, Tally{})
+
+	w := NewCount(25)
+	if got := w.Buckets(0, 0); len(got) != 0 {
+		t.Errorf("an empty window has the buckets %v", got)
+	}
+	for i := range 40 {
+		w.Add(i >= 36, i == 39)
+	}
+	buckets := w.Buckets(0, 0)
+	if len(buckets) != 9 || buckets[0] != (Tally{Calls: 1}) || buckets[7] != (Tally{3, 1, 0}) || buckets[8] != (Tally{3, 3, 1}) {
+		t.Errorf("the buckets of 25 are %v", buckets)
+	}
 }
 
 func TestATimeWindowOfOneBucketForgetsAllAtItsEnd(t *testing.T) {
