@@ -1,6 +1,7 @@
 package fuseboxhttp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,17 +10,30 @@ import (
 	"github.com/fusebox-go/fusebox"
 )
 
-// allow asks the breaker of a request, if it has one.
-func (t *Transport) allow(req *http.Request) (fusebox.Permit, error) {
+// allow asks the breaker of a request, if it has one. It returns the request to
+// make, which is req or a copy of it.
+func (t *Transport) allow(req *http.Request) (*http.Request, fusebox.Permit, error) {
+	if t.Admit != nil {
+		return t.Admit(req)
+	}
 	key := t.Key
 	if key == nil {
 		key = Host
 	}
 	k := key(req)
 	if k == "" {
-		return fusebox.Permit{}, nil
+		return req, fusebox.Permit{}, nil
 	}
-	return t.Breakers().Get(k).Allow(req.Context())
+	permit, err := t.Breakers().Get(k).Allow(req.Context())
+	return req, permit.Take(), err
+}
+
+// copied returns a shallow copy of req, unless sent is one already.
+func copied(sent, req *http.Request) *http.Request {
+	if sent != req {
+		return sent
+	}
+	return req.WithContext(req.Context())
 }
 
 // attempt makes the request, whose body src is, if it has one, and finishes the
@@ -43,8 +57,8 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *sour
 	}
 	if err != nil {
 		o = fusebox.Failure
-		if src.failed(err) {
-			o = fusebox.Ignored
+		if src.failed(err) || src.awaited(err) {
+			o, err = fusebox.Ignored, &bodyError{err}
 			permit.FinishAs(ctx, o, err)
 		} else {
 			permit.Finish(ctx, err)
@@ -70,16 +84,35 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *sour
 	return resp, o, nil
 }
 
+// ErrRequestBody is matched by the error of an attempt that the request's own
+// body made fail: reading it failed, or did not return before the attempt's time
+// was over. The host is not to blame: a server answers 400 or 408 rather than 502
+// or 504.
+var ErrRequestBody = errors.New("fusebox: request body failed")
+
+// bodyError marks an error with ErrRequestBody.
+type bodyError struct{ error }
+
+func (e *bodyError) Unwrap() error        { return e.error }
+func (e *bodyError) Is(target error) bool { return target == ErrRequestBody }
+func (e *bodyError) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.error, &t) && t.Timeout()
+}
+
 // source is the body of a request. It remembers how reading it failed.
 type source struct {
 	io.ReadCloser
+	busy    atomic.Bool // somebody waits for it
 	failure atomic.Pointer[error]
 	instead *source // of which Base has made this one anew; nil: of none
 }
 
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
+	s.busy.Store(true)
 	n, err := s.ReadCloser.Read(p)
+	s.busy.Store(false)
 	if err != nil && err != io.EOF {
 		s.failure.CompareAndSwap(nil, &err)
 		if s.instead != nil {
@@ -96,6 +129,12 @@ func (s *source) failed(err error) bool {
 	}
 	cause := s.failure.Load()
 	return cause != nil && errors.Is(err, *cause)
+}
+
+// awaited reports whether err, of an attempt, is that time was over while the
+// request's own body kept the attempt waiting, or had failed.
+func (s *source) awaited(err error) bool {
+	return s != nil && (s.busy.Load() || s.failure.Load() != nil) && errors.Is(err, context.DeadlineExceeded)
 }
 
 // errNothing is what a Base that breaks the contract of RoundTripper comes to.

@@ -90,7 +90,7 @@ func (b *body) hold(permit *fusebox.Permit) {
 // left finishes the permit with the caller's context, also where nobody reads
 // or closes the body any more: a hedged request that lost.
 func (b *body) left() {
-	b.guard.finish(func(permit *fusebox.Permit, _ bool) {
+	b.finish(func(b *body, permit *fusebox.Permit) {
 		if callerLeft(b.caller) {
 			permit.Record(fusebox.Ignored) // else a long stream that its caller leaves would be a slow failure
 		} else {
@@ -123,7 +123,7 @@ func (b *body) wrap(resp *http.Response) {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 && b.judged {
-		b.guard.renew()
+		b.renew()
 	}
 	if err != nil {
 		err = b.ended(err)
@@ -136,7 +136,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) ended(err error) error {
 	defer b.end()
 	if err == io.EOF { //nolint:errorlint // a Reader returns it bare; wrapped it is something else
-		b.guard.finish(func(permit *fusebox.Permit, _ bool) { permit.RecordAfter(fusebox.Success, b.took) })
+		b.finish((*body).good)
 		return err
 	}
 	if b.timedOut() {
@@ -146,9 +146,11 @@ func (b *body) ended(err error) error {
 	if callerLeft(b.caller) {
 		verdict = fusebox.Ignore(err) // else a long stream that its caller leaves would be a slow failure
 	}
-	b.guard.finish(func(permit *fusebox.Permit, _ bool) { permit.Finish(b.caller, verdict) })
+	b.finish(func(b *body, permit *fusebox.Permit) { permit.Finish(b.caller, verdict) })
 	return err
 }
+
+func (b *body) good(permit *fusebox.Permit) { permit.RecordAfter(fusebox.Success, b.took) }
 
 // Close implements io.Closer. The permit is finished first: the error of a
 // Read that Close interrupts shows nothing.
@@ -157,9 +159,9 @@ func (b *body) Close() (err error) {
 		err = b.ReadCloser.Close()
 		b.end()
 	}()
-	b.guard.finish(func(permit *fusebox.Permit, seen bool) {
-		if seen {
-			permit.RecordAfter(fusebox.Success, b.took)
+	b.finish(func(b *body, permit *fusebox.Permit) {
+		if b.guard.seen {
+			b.good(permit)
 		} else {
 			permit.Record(fusebox.Ignored)
 		}
@@ -211,13 +213,20 @@ type guard struct {
 	seen   bool // something has been read
 	lent   bool
 	how    finisher // came while it was lent
+	over   bool     // somebody finishes it; nothing here changes any more
 }
 
-type finisher func(permit *fusebox.Permit, seen bool)
+// finisher is called once, under no lock. One that remembers nothing allocates nothing.
+type finisher func(b *body, permit *fusebox.Permit)
 
 // renew renews the permit: something has been read.
-func (g *guard) renew() {
+func (b *body) renew() {
+	g := &b.guard
 	g.mu.Lock()
+	if g.over {
+		g.mu.Unlock()
+		return
+	}
 	g.seen = true
 	if g.lent {
 		g.mu.Unlock()
@@ -233,25 +242,26 @@ func (g *guard) renew() {
 		how := g.how
 		g.mu.Unlock()
 		if how != nil {
-			g.finish(how)
+			b.finish(how)
 		}
 	}()
 	permit.Renew()
 }
 
-func (g *guard) finish(how finisher) {
+func (b *body) finish(how finisher) {
+	g := &b.guard
 	g.mu.Lock()
-	if g.lent {
-		if g.how == nil {
-			g.how = how
-		}
+	if g.lent && g.how == nil {
+		g.how = how
+	}
+	if g.lent || g.over {
 		g.mu.Unlock()
 		return
 	}
-	permit, seen := g.permit.Take(), g.seen
+	g.over = true
 	g.mu.Unlock()
-	defer permit.Record(fusebox.Failure) // where Config.Classify panics
-	how(&permit, seen)
+	defer g.permit.Record(fusebox.Failure) // where Config.Classify panics
+	how(b, &g.permit)
 }
 
 // hasBody reports whether a response has a body whose end can be waited for.

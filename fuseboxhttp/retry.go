@@ -63,15 +63,14 @@ func (c *call) attempt(context.Context) error {
 		c.err = err
 		return retry.Permanent(err)
 	}
-	permit, err := c.t.allow(c.req)
+	req, permit, err := c.t.allow(c.req)
 	if err != nil {
 		c.err = err
 		return err
 	}
-	req := c.req
 	var src *source
 	if c.body != nil {
-		req = req.WithContext(req.Context()) // a shallow copy
+		req = copied(req, c.req)
 		req.Body, c.sent, src = c.body, true, &c.body.source
 		if req.GetBody != nil {
 			req.GetBody = c.getBody
@@ -83,7 +82,7 @@ func (c *call) attempt(context.Context) error {
 		return retry.Permanent(err)
 	}
 	if err != nil {
-		return c.mark(err, notSent(err))
+		return c.mark(err)
 	}
 	if resp.Request == req {
 		resp.Request = c.req
@@ -96,13 +95,12 @@ func (c *call) attempt(context.Context) error {
 	if d, ok := retry.ParseAfter(resp.Header["Retry-After"], time.Now()); ok {
 		err = retry.After(err, d)
 	}
-	return c.mark(err, status == http.StatusRequestTimeout || status == http.StatusTooManyRequests)
+	return c.mark(err)
 }
 
 // mark marks the error of an attempt that may not be followed by another.
-// untouched says that the request has certainly not been processed.
-func (c *call) mark(err error, untouched bool) error {
-	if !untouched && !safe(c.req) {
+func (c *call) mark(err error) error {
+	if !Repeatable(c.req, err) {
 		return retry.Permanent(err)
 	}
 	if c.body == nil {
@@ -131,6 +129,25 @@ func (c *call) getBody() (io.ReadCloser, error) {
 	defer c.mu.Unlock()
 	c.extra = append(c.extra, b)
 	return b, nil
+}
+
+// Repeatable reports whether a request that failed with err may be made again, as
+// far as the request goes: it may be processed twice, or err says that it has
+// certainly not been processed. It is what [Transport] goes by; the package
+// documentation has the rules. A response that failed stands for its
+// [*StatusError].
+func Repeatable(req *http.Request, err error) bool {
+	return safe(req) || untouched(err)
+}
+
+// untouched reports whether err says that the request was not processed.
+func untouched(err error) bool {
+	if notSent(err) {
+		return true
+	}
+	var status *StatusError
+	return errors.As(err, &status) &&
+		(status.StatusCode == http.StatusRequestTimeout || status.StatusCode == http.StatusTooManyRequests)
 }
 
 // safe reports whether a request may be processed twice.

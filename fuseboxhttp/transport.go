@@ -22,7 +22,9 @@ import (
 // Config.Classify of the breaker: by default the cancellation of the request's
 // context is ignored, and its deadline is a failure, as is anything else. But an
 // error of the request's own body is ignored, and not retried: the host is not
-// to blame for what a client sends, or fails to send, through a proxy. Behind an
+// to blame for what a client sends, or fails to send, through a proxy. So is a
+// timeout or a deadline while the body keeps the attempt waiting. Such errors
+// match [ErrRequestBody]. Behind an
 // http.Client each redirect is a request of its own, for the breaker of its
 // own host.
 //
@@ -43,6 +45,15 @@ type Transport struct {
 	// "" stands for none: the request is made without asking. Keys ought to be
 	// few: never a path with an identifier in it. nil: [Host].
 	Key func(*http.Request) string
+
+	// Admit, in place of Registry and Key, asks a breaker of its choice: a
+	// balancer chooses a server and asks the breaker of that one. It is called
+	// for each attempt, and returns the request to make and its permit. The
+	// request is req, or a shallow copy with, say, another URL, which the
+	// Transport may change; context, body and GetBody stay those of req. The zero
+	// Permit stands for no breaker. An error is a rejection, and returned as it
+	// is. nil: Registry and Key.
+	Admit func(req *http.Request) (*http.Request, fusebox.Permit, error)
 
 	// Classify judges a response by its head. It must neither read nor close
 	// the body. A panic in it is a failure, closes the body and passes on.
@@ -89,14 +100,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Retry != nil {
 		return t.retry(req)
 	}
-	permit, err := t.admit(req)
+	sent, permit, err := t.admit(req)
 	if err != nil {
 		return nil, err
 	}
-	sent, src := req, (*source)(nil)
+	var src *source
 	if req.Body != nil && req.Body != http.NoBody {
 		src = &source{ReadCloser: req.Body}
-		sent = req.WithContext(req.Context()) // a shallow copy
+		sent = copied(sent, req)
 		sent.Body = src
 	}
 	resp, _, err := t.attempt(&permit, sent, src)
@@ -108,16 +119,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // admit is allow for a request that is not attempted again: unless it is
 // admitted, its body is closed.
-func (t *Transport) admit(req *http.Request) (permit fusebox.Permit, err error) {
+func (t *Transport) admit(req *http.Request) (sent *http.Request, permit fusebox.Permit, err error) {
 	admitted := false
 	defer func() {
-		if !admitted { // also if Key panics
+		if !admitted { // also if Key or Admit panics
 			closeBody(req)
 		}
 	}()
-	permit, err = t.allow(req)
+	sent, permit, err = t.allow(req)
 	admitted = err == nil
-	return permit.Take(), err
+	return sent, permit.Take(), err
 }
 
 // Breakers returns the registry in use: for metrics, overrides, settings.

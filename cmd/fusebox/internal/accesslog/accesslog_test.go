@@ -1,0 +1,125 @@
+package accesslog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/accesslog"
+)
+
+func open(t *testing.T, path string) *accesslog.Log {
+	t.Helper()
+	l, err := accesslog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func read(t *testing.T, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+func TestALine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	l := open(t, path)
+	at := time.Date(2026, 5, 4, 12, 11, 12, 345_678_901, time.FixedZone("", 7200))
+	l.Write(&accesslog.Record{
+		Start: accesslog.Time{Time: at}, End: accesslog.Time{Time: at.Add(1500 * time.Microsecond)}, Method: "GET",
+		Host: "a\"b\n", Path: "/<x>\xff", Status: 200, Bytes: 3, Upstream: "u", Endpoint: "e", Attempts: 2,
+		Outcome: "success", Fallback: "fixed", Breaker: "b", State: fusebox.HalfOpen, Probe: true,
+		Duration: accesslog.Milliseconds(1500 * time.Microsecond),
+	})
+	want := `{"start":"2026-05-04T10:11:12.345Z","end":"2026-05-04T10:11:12.347Z","method":"GET","host":"a\"b\n",` +
+		`"path":"/<x>` + "\\ufffd" + `","status":200,"bytes":3,"upstream":"u","endpoint":"e","attempts":2,"outcome":"success",` +
+		`"fallback":"fixed","breaker":"b","state":"half-open","probe":true,"duration_ms":1.500}`
+	if got := read(t, path); len(got) != 1 || got[0] != want {
+		t.Errorf("line\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNoLineIsLostOrTornByARotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	l := open(t, path)
+	const writers, each, rotations = 8, 200, 20
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for j := range each {
+				l.Write(&accesslog.Record{Method: fmt.Sprintf("%d-%d", i, j), Path: strings.Repeat("/x", 100)})
+			}
+		})
+	}
+	for i := range rotations {
+		if err := os.Rename(path, fmt.Sprintf("%s.%d", path, i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+	seen := map[string]bool{}
+	files, _ := filepath.Glob(path + "*")
+	for _, f := range files {
+		for _, line := range read(t, f) {
+			if line == "" {
+				continue // an empty file
+			}
+			var r struct{ Method string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil || seen[r.Method] {
+				t.Fatalf("line %q: %v", line, err)
+			}
+			seen[r.Method] = true
+		}
+	}
+	if len(seen) != writers*each || len(files) != rotations+1 || l.Dropped() != 0 {
+		t.Errorf("%d lines in %d files, %d dropped, want %d in %d", len(seen), len(files), l.Dropped(), writers*each, rotations+1)
+	}
+}
+
+func TestAFileThatCannotBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := accesslog.Open(filepath.Join(dir, "none", "x")); err == nil {
+		t.Error("no error")
+	}
+	path := filepath.Join(dir, "x")
+	l := open(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reopen(); err == nil {
+		t.Error("a folder is opened")
+	}
+	l.Write(&accesslog.Record{}) // to the file there was
+	if l.Dropped() != 0 {
+		t.Error("the log is closed by a Reopen that fails")
+	}
+	l.Close()
+	l.Write(&accesslog.Record{})
+	if l.Dropped() != 1 {
+		t.Errorf("%d dropped, want 1", l.Dropped())
+	}
+	for _, name := range []string{"stdout", "stderr"} {
+		s := open(t, name)
+		if err := s.Reopen(); err != nil {
+			t.Error(err)
+		}
+	}
+}

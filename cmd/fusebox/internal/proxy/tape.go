@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// errTooLong is why a request's body cannot be sent again.
+var errTooLong = errors.New("fusebox: the request's body is larger than what is kept of it")
+
+// tape is the body of a request, recorded while the first try reads it, so that
+// another can. Where more is read than the limit, nothing is kept: there is no other
+// try then.
+//
+//  1. Who holds turn reads src, and nobody else. It is a channel, not a mutex:
+//     reading waits for the client.
+//  2. Unless lost, recorded holds all that was read of src.
+//  3. Of playbacks the newest alone may lose the recording: the others have promised
+//     it to the newest. What they still read is one Read each.
+type tape struct {
+	src       io.Reader
+	limit     int64
+	interrupt func() // makes a Read of src return
+	turn      chan struct{}
+
+	mu       sync.Mutex
+	recorded []byte
+	lost     bool
+	newest   *playback
+	err      error // with which src ended
+	busy     bool  // somebody waits for src
+}
+
+func newTape(src io.Reader, limit int64, interrupt func()) *tape {
+	return &tape{src: src, limit: limit, interrupt: interrupt, turn: make(chan struct{}, 1)}
+}
+
+// stop ends what the newest playback reads: its time is over. A transport returns
+// only when nobody reads the body any more, and a client may keep it waiting for
+// ever. If that is so, there is no more of the body.
+func (t *tape) stop() {
+	t.mu.Lock()
+	if t.newest != nil {
+		t.newest.closed = true
+	}
+	busy := t.busy
+	t.mu.Unlock()
+	if busy {
+		t.interrupt()
+	}
+}
+
+// play returns the body from its beginning, or an error if that is not kept. It does
+// not wait.
+func (t *tape) play() (io.ReadCloser, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost {
+		return nil, errTooLong
+	}
+	t.newest = &playback{tape: t}
+	return t.newest, nil
+}
+
+// playback is the body for one try.
+type playback struct {
+	tape   *tape
+	at     int  // in recorded
+	closed bool // under tape.mu
+}
+
+// Close implements io.Closer. It does not close the body: another try may need the
+// rest of it.
+func (p *playback) Close() error {
+	p.tape.mu.Lock()
+	defer p.tape.mu.Unlock()
+	p.closed = true
+	return nil
+}
+
+// Read implements io.Reader.
+func (p *playback) Read(b []byte) (int, error) {
+	t := p.tape
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
+	if n, done, err := p.recorded(b); done {
+		return n, err
+	}
+	n, err := t.src.Read(b)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = false
+	t.err = err
+	if p == t.newest && int64(len(t.recorded)+n) > t.limit {
+		t.lost, t.recorded = true, nil
+	}
+	if !t.lost {
+		t.recorded = append(t.recorded, b[:n]...)
+	}
+	p.at += n
+	return n, err
+}
+
+// recorded reads what is recorded, and reports whether there is nothing to read of
+// src. Else src is about to be read, by who has the turn.
+func (p *playback) recorded(b []byte) (n int, done bool, err error) {
+	t := p.tape
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case p.closed:
+		return 0, true, http.ErrBodyReadAfterClose
+	case t.lost && p != t.newest:
+		return 0, true, errTooLong
+	case !t.lost && p.at < len(t.recorded):
+		n = copy(b, t.recorded[p.at:])
+		p.at += n
+		return n, true, nil
+	default:
+		t.busy = t.err == nil
+		return 0, t.err != nil, t.err
+	}
+}
