@@ -439,3 +439,24 @@ func TestAnAnswerMayTakeLongerThanTheTimeouts(t *testing.T) {
 	}
 	resp.Body.Close()
 }
+
+func TestARetryGoesToAnotherEndpointWhoseverTurnItIs(t *testing.T) {
+	var f *fixture
+	bad := handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			f.get("/meanwhile").want(t, 200, "B") // takes the turn of the other
+		}
+		w.WriteHeader(503)
+	})
+	b := newBackend(t, "B", 200)
+	for _, scope := range []string{"upstream", "endpoint"} {
+		f = start(t, configuration(t, `
+			upstreams:
+			  x:
+			    endpoints: [%q, %q]
+			    breaker: {scope: %s}
+			    retry: {attempts: 2, base-delay: 1ms}
+		`, b.URL, bad, scope))
+		f.get("/").want(t, 200, "B")
+	}
+}

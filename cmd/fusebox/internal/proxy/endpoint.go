@@ -78,7 +78,6 @@ func newServer(e config.Endpoint, roots *x509.CertPool) *server {
 		IdleConnTimeout:        idleTimeout,
 		ExpectContinueTimeout:  continueTimeout,
 		MaxResponseHeaderBytes: maxHeader,
-		WriteBufferSize:        16 << 10,
 	}
 	return &server{name: base.Host + base.EscapedPath(), base: base, transport: t}
 }

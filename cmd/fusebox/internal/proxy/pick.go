@@ -94,7 +94,7 @@ func (u *upstream) choose(s *stage, turn int) (choice, fusebox.Permit, error) {
 	var asked refusal
 	for _, again := range []bool{false, true} {
 		for e := range u.from(turn) {
-			if again {
+			if slices.Contains(s.tried, e) != again {
 				continue
 			}
 			if !e.skips(now) {
