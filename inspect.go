@@ -15,15 +15,17 @@ type Inspection struct {
 
 	// Window has the buckets of the window, oldest first, while closed; in other
 	// states it is empty. A window of time has Config.Buckets of them, the last
-	// of which is under way. One of the last outcomes is cut into ten of the
-	// same number of outcomes, of which the first may lack some, and is empty
-	// where there is no outcome.
+	// of which is under way; if those are more than 100, neighbours are one here,
+	// as many in each but the first, which may have fewer. One of the last
+	// outcomes is cut into ten of the same number of outcomes, of which the first
+	// may lack some, and is empty where there is no outcome.
 	Window []Bucket `json:"window"`
 
 	// Trip is the record of the last trip, also where History has lost it, and
 	// TripWindow has the buckets of the window as they were then. The zero
 	// Transition, and nil, where there was none. With Config.TripWhen, the buckets
-	// may hold calls that finished while it was asked.
+	// may hold calls that finished while it was asked. A breaker that has tripped
+	// keeps 24 bytes for each.
 	Trip       Transition `json:"trip"`
 	TripWindow []Bucket   `json:"trip_window"`
 
@@ -41,8 +43,9 @@ type Inspection struct {
 	// reopening. 0 while closed. Forced ones count.
 	PeriodNumber int `json:"period_number"`
 
-	// NextPeriod is the open period that comes next, as planned, its jitter
-	// included: if this half-open period fails, or while closed if a rule trips.
+	// NextPeriod is the open period that comes next, as planned: if this
+	// half-open period fails, or while closed if a rule trips. Its jitter is
+	// included, but where a reopening is due and no call has committed it.
 	NextPeriod time.Duration `json:"next_period"`
 }
 
@@ -92,7 +95,8 @@ func (r *ProbeResult) UnmarshalText(text []byte) error { return probeResultNames
 
 // Inspect returns all there is to know, true of one instant. Like Snapshot it
 // changes nothing; it allocates, and takes the breaker's lock for a few
-// microseconds.
+// microseconds. A window of more than some hundred buckets, or of some thousand
+// calls, makes that longer: it goes through each of them.
 func (b *Breaker) Inspect() Inspection {
 	i, last, tripped, history := b.inspect(b.elapsed())
 	i.History = readAll(history) // not under the lock, as in Snapshot

@@ -165,6 +165,29 @@ func TestTheBucketsAtTheLastTripAreKept(t *testing.T) {
 	}
 }
 
+// What is shown, and kept of a trip, stays small where the window is not.
+func TestAWindowOfManyBucketsIsShownInFew(t *testing.T) {
+	for buckets, want := range map[int]int{100: 100, 101: 51, 1000: 100, 1 << 20: 100} {
+		l := newCellLab(t, func(c *fusebox.Config) {
+			c.Window, c.Buckets, c.Consecutive = time.Duration(buckets)*time.Second, buckets, 4
+		})
+		l.succeed(1)
+		l.fail(3)
+		l.advance(time.Duration(buckets-1) * time.Second)
+		i := l.Inspect()
+		n := len(i.Window)
+		if n != want || i.Window[0] != (fusebox.Bucket{Calls: 4, Failures: 3}) || sum(i.Window) != withoutRun(i.Counts) {
+			t.Errorf("%d buckets are %d, want %d: %v", buckets, n, want, i.Window)
+			continue
+		}
+		l.fail(1)
+		trip := l.Inspect()
+		if w := trip.TripWindow; len(w) != want || w[want-1] != (fusebox.Bucket{Calls: 1, Failures: 1}) || sum(w) != withoutRun(trip.Trip.Counts) {
+			t.Errorf("of %d at the trip: %v", buckets, w)
+		}
+	}
+}
+
 func TestInspectTellsOfProbes(t *testing.T) {
 	l := newCellLab(t, cellSlow, func(c *fusebox.Config) {
 		c.Consecutive, c.Probes, c.CloseAfter, c.ReopenAfter, c.ProbeTimeout = 3, 4, 3, 3, 30*time.Second
@@ -265,6 +288,21 @@ func TestTheNextPeriodIsWhatComes(t *testing.T) {
 	l.wantOpenFor(next)
 	if next >= 2*time.Second {
 		t.Errorf("the period begins anew with %v", next)
+	}
+}
+
+// A reopening that is due, but which no call has committed, has drawn no jitter for
+// the period after it: that one is shown without.
+func TestTheNextPeriodIsWithoutJitterWhereNoneIsDrawn(t *testing.T) {
+	l := newCellLab(t, func(c *fusebox.Config) {
+		c.OpenFor, c.OpenForMax, c.OpenJitter, c.Probes = time.Second, time.Minute, 0.5, 1
+		c.Rand = func() float64 { return 0 }
+	})
+	l.trip()
+	l.probe()
+	l.advance(l.Config().ProbeTimeout)
+	if i := l.Inspect(); i.State != fusebox.Open || i.OpenPeriod != time.Second || i.NextPeriod != 4*time.Second {
+		t.Errorf("%v for %v, then %v", i.State, i.OpenPeriod, i.NextPeriod)
 	}
 }
 

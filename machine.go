@@ -323,11 +323,15 @@ func (m *machine) grown() int {
 	return m.doublings
 }
 
-// nextPeriod returns the open period that a trip now, or else a reopening, begins.
+// nextPeriod returns the open period that a trip now, or else a reopening,
+// begins; without jitter while that has not been drawn.
 func (m *machine) nextPeriod() time.Duration {
 	doublings := m.grown()
 	if m.state == Closed {
 		doublings = max(m.growth(m.now), 0)
+	}
+	if m.drawn {
+		return period(m.cfg, doublings)
 	}
 	return jittered(m.cfg, doublings, m.nextDraw)
 }

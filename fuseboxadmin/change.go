@@ -82,11 +82,14 @@ func (h *Handler) try(w http.ResponseWriter, r *http.Request, record *AuditRecor
 	if _, err := parameters(r); err != nil {
 		return nil, err
 	}
-	b, err := h.named(record.Name)
-	if err != nil {
+	if _, err := h.named(record.Name); err != nil {
 		return nil, err
 	}
 	mode, err := readChange(w, r, record)
+	if err != nil {
+		return nil, err
+	}
+	b, err := h.named(record.Name) // the body may have been long in coming
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,9 @@ package fuseboxadmin_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -176,3 +178,30 @@ func TestABodyThatIsCutOff(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errDown }
+
+// A body may be long in coming; the breaker that is changed is that which has the
+// name when it is there.
+func TestAChangeIsOfTheBreakerThatIsShown(t *testing.T) {
+	var r fusebox.Registry
+	h := &fuseboxadmin.Handler{Token: token, Logger: slog.New(slog.DiscardHandler)}
+	defer h.Close()
+	h.AddRegistry("", &r)
+	r.Get("x")
+	body := readerFunc(func(p []byte) (int, error) {
+		r.Delete("x")
+		r.Get("x")
+		return copy(p, `{"mode":"force-open"}`), io.EOF
+	})
+	q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/api/breakers/x/override", body)
+	q.Header.Set("Authorization", "Bearer "+token)
+	q.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, q)
+	if b, _ := r.Peek("x"); w.Code != http.StatusOK || b.State() != fusebox.Open {
+		t.Errorf("status %d, and it is %v", w.Code, b.State())
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

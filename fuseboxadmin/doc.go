@@ -60,7 +60,8 @@
 // Up to 64 streams are open at a time: 48 by readers without the token, 16 of them
 // from one IPv4 address or one IPv6 network of 64 bits. So others find a place where
 // somebody takes many, and whoever has the token always does. (A browser's
-// EventSource cannot send the token; fetch can.)
+// EventSource cannot send the token; fetch can.) Of lists 8 are sent at a time, of
+// histories 2, and of each one more to who has the token.
 //
 // # What it costs
 //

@@ -25,15 +25,15 @@ import (
 // shown can be changed, and only its records are events.
 //
 // Memory: the events of the last 6 h, at most 16,384 of them and 8 MiB of their
-// data, and 250 kB of samples; see [History].
+// data, and 250 kB of samples, see [History]; about 250 bytes for each breaker.
 type Handler struct {
 	// Token is the bearer token that allows writes. White space around it does
 	// not count. Empty: no token does.
 	Token string
 
 	// TokenFunc, if not nil, returns the token in place of Token. It is asked
-	// at each write and each stream, by many goroutines at a time: a token in a
-	// file can be replaced.
+	// at each write and each stream, and where others crowd out a list or a
+	// history, by many goroutines at a time: a token in a file can be replaced.
 	TokenFunc func() string
 
 	// Trusted reports whether a request may write without the token; for
@@ -48,23 +48,23 @@ type Handler struct {
 	Hosts []string
 
 	// Audit, if not nil, is told of every attempt to write, on the goroutine
-	// of the request, before it is answered.
+	// of the request, before it is answered; with Guard, as soon as it is.
 	Audit func(AuditRecord)
+
+	// Logger gets a line for each of those: at level Info where it was done,
+	// Warn else. nil stands for slog.Default() at the time of writing.
+	Logger *slog.Logger
 
 	// Fallbacks, if not nil, returns how many calls of the program fallbacks have
 	// answered so far: a total that does not decrease, for the samples. It must
 	// not block, and is called by one goroutine at a time.
 	Fallbacks func() uint64
 
-	// Logger gets a line for each of those: at level Info where it was done,
-	// Warn else. nil stands for slog.Default() at the time of writing.
-	Logger *slog.Logger
-
 	cross   http.CrossOriginProtection
 	feed    feed
 	series  series
-	listing atomic.Int32 // lists being sent, at most maxLists
-	telling atomic.Int32 // histories being sent, at most maxHistories
+	listing seats // of lists being sent, maxLists
+	telling seats // of histories being sent, maxHistories
 
 	mu      sync.Mutex
 	entries []*entry // replaced, never written to
@@ -105,7 +105,7 @@ func (h *Handler) AddRegistry(prefix string, r *fusebox.Registry) (remove func()
 // add takes a breaker's lock under h.mu. The other way round does not happen:
 // observers are told under no lock.
 func (h *Handler) add(e *entry, observe func(fusebox.Observer) func()) (remove func()) {
-	h.Sample() // so that what begin notes does not pile up
+	h.Sample() // the first one begins the series; later, what begin notes does not pile up
 	h.series.begin(e)
 	e.changed()
 	defer h.feed.announce()
@@ -129,8 +129,8 @@ func (h *Handler) add(e *entry, observe func(fusebox.Observer) func()) (remove f
 // Close stops observing and ends the event streams, within 1 s where a reader
 // does not take what is being written to it. It does not wait for that:
 // http.Server.Shutdown does, and with server.RegisterOnShutdown(handler.Close)
-// no stream holds it up. A closed Handler still shows and changes breakers. Close
-// may be called twice.
+// no stream holds it up. A closed Handler still shows and changes breakers, but
+// learns of no more transitions: its history lacks them. Close may be called twice.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,13 +144,14 @@ func (h *Handler) Close() {
 }
 
 // Publish puts an event of the program's own on the stream, and into the
-// history: a reload of its settings, say. event is a word of letters, digits, "-",
-// "_", "." and ":", but none of those that the handler uses itself: transition,
-// audit, list, reset. data is written as JSON. It waits for no reader. The error
-// says what is wrong with event or data; nothing has been published then.
+// history: a reload of its settings, say. event is a word of at most 100 letters,
+// digits, "-", "_", "." and ":", but none of those that the handler uses itself:
+// transition, audit, list, reset. data is written as JSON, of 64 KiB at most. It
+// waits for no reader. The error says what is wrong with event or data; nothing has
+// been published then.
 func (h *Handler) Publish(event string, data any) error {
-	if event == "" || strings.ContainsFunc(event, func(c rune) bool { return !wordly(c) }) {
-		return fmt.Errorf("fuseboxadmin: Publish: event is %q, must be a word of letters, digits, and - _ . : between them", shortened(event))
+	if event == "" || len(event) > 100 || strings.ContainsFunc(event, func(c rune) bool { return !wordly(c) }) {
+		return fmt.Errorf("fuseboxadmin: Publish: event is %q, must be a word of at most 100 letters, digits, and - _ . : between them", shortened(event))
 	}
 	if slices.Contains([]string{kindTransition, kindAudit, kindList, kindReset}, event) {
 		return fmt.Errorf("fuseboxadmin: Publish: event is %q, must be another than those of the handler", event)
@@ -253,16 +254,17 @@ func (e *entry) breakers() iter.Seq2[string, *fusebox.Breaker] {
 	}
 }
 
-// shown returns the breakers that are shown, and tells hidden of the names of
-// those that are not.
-func (h *Handler) shown(hidden func(name string)) iter.Seq2[string, *fusebox.Breaker] {
+// shown returns the breakers that are shown of what has been added by now, and
+// tells hidden of those that are not.
+func (h *Handler) shown(hidden func(name string, b *fusebox.Breaker)) iter.Seq2[string, *fusebox.Breaker] {
+	entries := h.added()
 	return func(yield func(string, *fusebox.Breaker) bool) {
 		taken := map[string]*fusebox.Breaker{}
-		for _, e := range h.added() {
+		for _, e := range entries {
 			for name, b := range e.breakers() {
 				if first, ok := taken[name]; ok {
 					if first != b {
-						hidden(name)
+						hidden(name, b)
 					}
 					continue
 				}

@@ -54,12 +54,11 @@ func (h *Handler) serveHistory(w http.ResponseWriter, r *http.Request, _ string)
 			return invalid("since", query.Get("since"), "must be a time like 2006-01-02T15:04:05Z; leave it out for all there is")
 		}
 	}
-	if h.telling.Add(1) > maxHistories {
-		h.telling.Add(-1)
-		w.Header().Set("Retry-After", "1")
-		return refusal(http.StatusServiceUnavailable, "%d histories are being sent already", maxHistories)
+	leave, err := h.sit(w, r, &h.telling, maxHistories, "histories")
+	if err != nil {
+		return err
 	}
-	defer h.telling.Add(-1)
+	defer leave()
 	return answer(w, h.history(since))
 }
 
@@ -69,7 +68,7 @@ func (h *Handler) history(asked time.Time) History {
 	var events []event
 	events, t.Since, t.LastEventID = h.feed.past(asked)
 	if asked.After(t.Since) {
-		t.Since = asked
+		t.Since = asked.UTC()
 	}
 	t.Samples = h.series.past(asked, t.Now)
 	for _, e := range events {

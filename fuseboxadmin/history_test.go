@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,10 @@ func TestAHistoryHasWhatTheStreamHad(t *testing.T) {
 	some := into[fuseboxadmin.History](l.get("/api/history?since=" + url.QueryEscape(at.Format(time.RFC3339Nano))))
 	if !some.Since.Equal(at) || len(some.Events) == 0 || !some.Events[0].At.After(at) || len(some.Events) > 33 {
 		t.Errorf("since %v: %d events since %v, the first %+v", at, len(some.Events), some.Since, some.Events[0])
+	}
+	// A zone that JSON does not know, of a time to come.
+	if got := into[fuseboxadmin.History](l.get("/api/history?since=2222-01-02T15:04:05%2B24:00")); len(got.Events) != 0 || got.Since.Year() != 2222 {
+		t.Errorf("%d events since %v", len(got.Events), got.Since)
 	}
 	for query, text := range map[string]string{
 		"since=yesterday": "must be a time like", "since=": "must be a time like", "until=x": "is no parameter here, but since",
@@ -187,7 +192,7 @@ func TestSamplesTellWhatItCosts(t *testing.T) {
 		fallbacks += 7
 		time.Sleep(time.Hour) // and nobody looked
 		want := fuseboxadmin.Sample{
-			From: start, At: time.Now(), Calls: 10, Failures: 6, Rejected: 1, WouldRejectBad: 2, WouldRejectGood: 1, Fallbacks: 107,
+			From: start, At: time.Now(), Calls: 10, Failures: 6, Rejected: 1, WouldRejectBad: 2, WouldRejectGood: 1, Fallbacks: 7,
 		}
 		got := history(t, h, time.Time{}).Samples
 		if len(got) != 1 || !same(got[0], want) {
@@ -225,6 +230,100 @@ func TestSamplesTellWhatItCosts(t *testing.T) {
 		time.Sleep(fuseboxadmin.MaxAge + time.Hour)
 		if s := history(t, h, time.Time{}).Samples; len(s) != 1 {
 			t.Errorf("%d samples after a long time, want that of it", len(s))
+		}
+	})
+}
+
+// A breaker that another of its name has hidden counts from when it is shown, not
+// all that it counted before.
+func TestABreakerThatWasHiddenBringsNoPast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &fuseboxadmin.Handler{}
+		first, second := fusebox.New("x", fusebox.Config{}), fusebox.New("x", fusebox.Config{})
+		remove := h.Add(first)
+		h.Add(second)
+		for range 3 {
+			second.Do(t.Context(), succeed)
+			time.Sleep(time.Minute)
+			h.Sample()
+		}
+		remove()
+		second.Do(t.Context(), succeed)
+		time.Sleep(time.Minute)
+		calls := []uint64{}
+		for _, s := range history(t, h, time.Time{}).Samples {
+			calls = append(calls, s.Calls)
+		}
+		if want := []uint64{0, 0, 0, 1}; !slices.Equal(calls, want) {
+			t.Errorf("calls are %d, want %d", calls, want)
+		}
+	})
+}
+
+// What there was before does not count; a function that panics is asked again.
+func TestFallbacksCountFromWhenSomethingWasAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		total, broken := uint64(100), true
+		h := &fuseboxadmin.Handler{Fallbacks: func() uint64 {
+			if broken {
+				panic("no total")
+			}
+			return total
+		}}
+		func() {
+			defer func() { _ = recover() }()
+			h.Add(fusebox.New("x", fusebox.Config{}))
+			t.Error("it did not panic")
+		}()
+		broken = false
+		total = 200
+		h.Add(fusebox.New("y", fusebox.Config{}))
+		total += 7
+		time.Sleep(time.Minute)
+		if s := history(t, h, time.Time{}).Samples; len(s) != 1 || s[0].Fallbacks != 7 {
+			t.Errorf("the samples are %+v, want one with 7 fallbacks", s)
+		}
+	})
+}
+
+// A reader that is slow, but reads, has all of a long history; one that reads
+// nothing holds it no longer than any other answer.
+func TestALongHistoryIsForSlowReadersToo(t *testing.T) {
+	inBubble(t, false, func(t *testing.T, x *bubble) {
+		for range 80 {
+			if err := x.Publish("long", strings.Repeat("x", 60_000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask := func() io.ReadCloser {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/history", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := x.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.Body
+		}
+		slow := ask()
+		defer slow.Close()
+		start, n := time.Now(), int64(0)
+		for err := error(nil); err == nil; time.Sleep(500 * time.Millisecond) {
+			var m int64
+			if m, err = io.CopyN(io.Discard, slow, 64<<10); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatalf("after %v and %d bytes: %v", time.Since(start), n+m, err)
+			}
+			n += m
+		}
+		if n < 80*60_000 || time.Since(start) < 2*fuseboxadmin.Patience {
+			t.Errorf("%d bytes in %v", n, time.Since(start))
+		}
+		stuck := ask()
+		defer stuck.Close()
+		time.Sleep(fuseboxadmin.Patience + time.Second)
+		if _, err := io.Copy(io.Discard, stuck); err == nil {
+			t.Error("one that read nothing has all the same")
 		}
 	})
 }
@@ -307,6 +406,7 @@ func TestHistoriesAreBounded(t *testing.T) {
 }
 
 func TestWhatAProgramMayPublish(t *testing.T) {
+	longEvent := strings.Repeat("x", 101)
 	h := &fuseboxadmin.Handler{}
 	for event, data := range map[string]any{
 		"":           1,
@@ -319,6 +419,7 @@ func TestWhatAProgramMayPublish(t *testing.T) {
 		"ä":          1,
 		"infinite":   math.Inf(1),
 		"long":       strings.Repeat("x", 64<<10),
+		longEvent:    1,
 	} {
 		if err := h.Publish(event, data); err == nil || !strings.HasPrefix(err.Error(), "fuseboxadmin: Publish: ") {
 			t.Errorf("%q, %v: %v", event, data, err)
@@ -331,7 +432,7 @@ func TestWhatAProgramMayPublish(t *testing.T) {
 	if n := len(history(t, h, time.Time{}).Events); n != 0 {
 		t.Errorf("%d events of what was refused", n)
 	}
-	for _, event := range []string{"reload", "fallback:stale", "a.b-c_9", "transitions"} {
+	for _, event := range []string{"reload", "fallback:stale", "a.b-c_9", longEvent[1:], "transitions"} {
 		if err := h.Publish(event, nil); err != nil {
 			t.Error(err)
 		}
@@ -340,7 +441,7 @@ func TestWhatAProgramMayPublish(t *testing.T) {
 	if err := h.Publish("late", "<script>"); err != nil {
 		t.Error(err)
 	}
-	if e := history(t, h, time.Time{}).Events; len(e) != 5 || e[4].Event != "late" {
+	if e := history(t, h, time.Time{}).Events; len(e) != 6 || e[5].Event != "late" {
 		t.Errorf("the events are %+v", e)
 	}
 }

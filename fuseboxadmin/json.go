@@ -90,7 +90,8 @@ type Detail struct {
 	History []Transition `json:"history"`
 
 	// Window has the buckets of the window, oldest first, while closed: one for each
-	// of Config.Buckets, or slices of a window of calls; see fusebox.Inspection.
+	// of Config.Buckets, or slices of very many, or of a window of calls; see
+	// fusebox.Inspection.
 	Window []fusebox.Bucket `json:"window"`
 	// Trip is the last trip, also where History has lost it, and TripWindow the
 	// buckets as they were then. nil and empty where there was none.

@@ -74,6 +74,45 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
+// Who has the token gets a list and a history while others hold all there are.
+func TestSlowReadersKeepNothingFromWhoHasTheToken(t *testing.T) {
+	for path, most := range map[string]int{"/api/breakers": 8, "/api/history": 2} {
+		t.Run(path, func(t *testing.T) {
+			h := &fuseboxadmin.Handler{Token: token}
+			defer h.Close()
+			ask := func(w http.ResponseWriter, as string) {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+				r.Header.Set("Authorization", "Bearer "+as)
+				h.ServeHTTP(w, r)
+			}
+			begun, take := make(chan bool, most+1), make(chan bool)
+			var readers sync.WaitGroup
+			hold := func(as string) {
+				readers.Go(func() { ask(&stuck{httptest.NewRecorder(), begun, take}, as) })
+				<-begun
+			}
+			for range most {
+				hold("nobody")
+			}
+			want := func(as string, status int) {
+				t.Helper()
+				one := httptest.NewRecorder()
+				if ask(one, as); one.Code != status {
+					t.Errorf("%s: status %d, want %d", as, one.Code, status)
+				}
+			}
+			want("nobody", http.StatusServiceUnavailable)
+			want(token, http.StatusOK)
+			want(token, http.StatusOK) // it was given back
+			hold(token)
+			want(token, http.StatusServiceUnavailable)
+			close(take)
+			readers.Wait()
+			want("nobody", http.StatusOK)
+		})
+	}
+}
+
 // stuck is a ResponseWriter whose reader takes nothing for a while.
 type stuck struct {
 	*httptest.ResponseRecorder

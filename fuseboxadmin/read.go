@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -19,12 +20,11 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 	if n := len(query["name"]); n > 1 {
 		return invalid("name", query["name"][1], "must be given once")
 	}
-	if h.listing.Add(1) > maxLists {
-		h.listing.Add(-1)
-		w.Header().Set("Retry-After", "1")
-		return refusal(http.StatusServiceUnavailable, "%d lists are being sent already", maxLists)
+	leave, err := h.sit(w, r, &h.listing, maxLists, "lists")
+	if err != nil {
+		return err
 	}
-	defer h.listing.Add(-1)
+	defer leave()
 	var states []fusebox.State
 	for _, text := range query["state"] {
 		var s fusebox.State
@@ -41,10 +41,33 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 	return answer(w, list)
 }
 
+// seats are places for answers that are long, and so take time.
+type seats struct {
+	taken atomic.Int32
+	kept  atomic.Int32 // by who has the token, where no other was free
+}
+
+// sit takes one of so many seats; where all are taken, one that is kept for who
+// has the token.
+func (h *Handler) sit(w http.ResponseWriter, r *http.Request, s *seats, most int32, what string) (leave func(), _ *APIError) {
+	if s.taken.Add(1) <= most {
+		return func() { s.taken.Add(-1) }, nil
+	}
+	s.taken.Add(-1)
+	if h.authorize(r) == nil {
+		if s.kept.Add(1) <= 1 {
+			return func() { s.kept.Add(-1) }, nil
+		}
+		s.kept.Add(-1)
+	}
+	w.Header().Set("Retry-After", "1")
+	return nil, refusal(http.StatusServiceUnavailable, "%d %s are being sent already", most, what)
+}
+
 // list lists the breakers whose names contain a text.
 func (h *Handler) list(part string) List {
 	list := List{Now: time.Now(), LastEventID: h.feed.listing(), Breakers: []Breaker{}}
-	hidden := func(name string) { list.Hidden = append(list.Hidden, name) }
+	hidden := func(name string, _ *fusebox.Breaker) { list.Hidden = append(list.Hidden, name) }
 	for name, b := range h.shown(hidden) {
 		if strings.Contains(name, part) {
 			one := newBreaker(name, b.Snapshot())

@@ -185,10 +185,18 @@ func write(w http.ResponseWriter, status int, body any) error {
 func send(w http.ResponseWriter, status int, text []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Now().Add(patience)) // who reads nothing holds no answer for ever
+	out, due := http.NewResponseController(w), time.Now().Add(patience)
+	_ = out.SetWriteDeadline(due)
 	w.WriteHeader(status)
-	_, _ = w.Write(text)
+	for rest := text; len(rest) > 0; due = due.Add(time.Second) {
+		// Who reads nothing holds no answer for ever, but a long one takes its time.
+		_ = out.SetWriteDeadline(due)
+		part := rest[:min(len(rest), slowest)]
+		if _, err := w.Write(part); err != nil {
+			break
+		}
+		rest = rest[len(part):]
+	}
 	_ = out.Flush()
 	_ = out.SetWriteDeadline(time.Time{})
 	return nil

@@ -1,6 +1,7 @@
 package fuseboxadmin
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ const (
 // its length, what came in a second. Spans follow one another without a gap: one in
 // which nobody looked is long.
 //
-// A breaker counts from when it was added; one that a registry has made since then,
-// from the start. Calls between the last sample and the end of a breaker are in none.
+// A breaker counts from when it was added, or shown where another of its name hid
+// it; one that a registry has made since then, from the start. Calls between the last sample and the end of a breaker are in none.
 type Sample struct {
 	From time.Time `json:"from"`
 	At   time.Time `json:"at"` // its end
@@ -32,7 +33,8 @@ type Sample struct {
 	// shadow mode would have rejected, and that succeeded or failed.
 	WouldRejectGood uint64 `json:"would_reject_good"`
 	WouldRejectBad  uint64 `json:"would_reject_bad"`
-	// Fallbacks are the calls that fallbacks answered; see Handler.Fallbacks.
+	// Fallbacks are the calls that fallbacks answered, from when something was first
+	// added or looked at; see Handler.Fallbacks.
 	Fallbacks uint64 `json:"fallbacks"`
 }
 
@@ -57,7 +59,7 @@ func newCounted(t *fusebox.Totals) counted {
 type series struct {
 	mu        sync.Mutex
 	busy      bool      // somebody is taking a sample
-	at        time.Time // of the last one, or when there first was something
+	at        time.Time // of the last one, or the first use
 	samples   []Sample
 	seen      map[weak.Pointer[fusebox.Breaker]]counted // at the last sample
 	added     map[weak.Pointer[fusebox.Breaker]]counted // since then
@@ -72,9 +74,6 @@ func (s *series) begin(e *entry) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.IsZero() {
-		s.at = time.Now()
-	}
 	s.note(now)
 }
 
@@ -103,9 +102,15 @@ func totals(b *fusebox.Breaker) *fusebox.Totals {
 // looked. It takes a snapshot of every breaker: some milliseconds for thousands.
 func (h *Handler) Sample() {
 	s := &h.series
+	var next map[weak.Pointer[fusebox.Breaker]]counted
+	// Those that are not shown are noted too: they may be the next time. What is
+	// shown is asked before what was noted is taken, or one that is just being
+	// added would come with its past.
+	breakers := h.shown(func(_ string, b *fusebox.Breaker) { next[weak.Make(b)] = newCounted(totals(b)) })
 	now := time.Now()
 	s.mu.Lock()
-	if s.busy || s.at.IsZero() || now.Sub(s.at) < sampleEvery {
+	first := s.at.IsZero()
+	if s.busy || !first && now.Sub(s.at) < sampleEvery {
 		s.mu.Unlock()
 		return
 	}
@@ -122,12 +127,10 @@ func (h *Handler) Sample() {
 			s.note(added)
 		}
 	}()
-	next := make(map[weak.Pointer[fusebox.Breaker]]counted, len(seen)+len(added))
-	for b, c := range added {
-		next[b] = c // one that is not shown yet will be the next time
-	}
+	next = make(map[weak.Pointer[fusebox.Breaker]]counted, len(seen)+len(added))
+	maps.Copy(next, added)
 	var sum counted
-	for _, b := range h.shown(func(string) {}) {
+	for _, b := range breakers {
 		key, c := weak.Make(b), newCounted(totals(b))
 		before, ok := seen[key]
 		if !ok {
@@ -145,10 +148,12 @@ func (h *Handler) Sample() {
 	done = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.samples = append(s.samples, Sample{
-		s.at, now, sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], fallbacks - s.fallbacks,
-	})
-	s.samples = s.samples[max(0, len(s.samples)-maxSamples):]
+	if !first { // that only says what the others begin with
+		s.samples = append(s.samples, Sample{
+			s.at, now, sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], fallbacks - s.fallbacks,
+		})
+		s.samples = s.samples[max(0, len(s.samples)-maxSamples):]
+	}
 	s.at, s.seen, s.fallbacks = now, next, fallbacks
 }
 

@@ -16,6 +16,7 @@ const (
 	parting   = time.Second      // the same, once the handler is closed
 	attention = time.Second      // between looks at what changes with time
 	portion   = 32 << 10         // bytes that are sent at a time, about
+	slowest   = 64 << 10         // bytes in a second, of who reads a long answer
 	maxLists  = 8                // at a time: with thousands of breakers one is megabytes
 )
 

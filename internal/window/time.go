@@ -91,27 +91,35 @@ func (w *Time) Tally(now time.Duration, successes uint64) Tally {
 	return Tally{Calls: calls, Failures: failures, Slow: slow}
 }
 
+// maxSlices is in how many slices the buckets are shown, at most: thousands say no
+// more, and are kept of each trip.
+const maxSlices = 100
+
 // Buckets returns the content of each bucket, oldest first, as it will be once
 // the window has been advanced to now; it changes nothing. The last is the present
-// one.
+// one. Of more than maxSlices buckets, neighbours are put together, as many in each
+// slice but the first, which may have fewer.
 func (w *Time) Buckets(now time.Duration, successes uint64) []Tally {
 	ended := 0
 	if now >= w.end {
 		ended = w.ended(int64(now / w.width))
 	}
-	tallies := make([]Tally, len(w.buckets))
+	each := (len(w.buckets) + maxSlices - 1) / maxSlices
+	tallies := make([]Tally, (len(w.buckets)+each-1)/each)
 	i := w.head
 	for range ended {
 		i = w.after(i)
 	}
-	for n := range len(w.buckets) - ended {
+	for age := len(w.buckets) - 1; age >= ended; age-- {
 		i = w.after(i)
 		b, next := w.buckets[i], successes
 		if i != w.head {
 			next = w.buckets[w.after(i)].first
 		}
-		failures := int(b.failures)
-		tallies[n] = Tally{Calls: count(next - b.first + uint64(failures)), Failures: failures, Slow: int(b.slow)}
+		t := &tallies[len(tallies)-1-age/each]
+		t.Calls = count(uint64(t.Calls) + next - b.first + uint64(b.failures))
+		t.Failures += int(b.failures)
+		t.Slow += int(b.slow)
 	}
 	return tallies
 }

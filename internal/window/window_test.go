@@ -156,6 +156,16 @@ func TestBucketsAreTheWindowInSlices(t *testing.T) {
 	o.now = time.Hour
 	want(Tally{}, Tally{}, Tally{})
 
+	many := NewTime(250*time.Second, 250) // one failure in each, and one success more in the last
+	for i := range 250 {
+		many.Advance(time.Duration(i)*time.Second, 0)
+		many.Add(true, i == 1)
+	}
+	slices250 := many.Buckets(250*time.Second, 1) // told in advance
+	if n := len(slices250); n != 84 || slices250[0] != (Tally{1, 1, 1}) || slices250[1] != (Tally{3, 3, 0}) || slices250[83] != (Tally{3, 2, 0}) {
+		t.Errorf("250 buckets are %d: %v", n, slices250)
+	}
+
 	w := NewCount(25)
 	if got := w.Buckets(0, 0); len(got) != 0 {
 		t.Errorf("an empty window has the buckets %v", got)
