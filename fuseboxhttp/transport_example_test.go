@@ -190,3 +190,16 @@ func ExampleErrTimeout() {
 	fmt.Println(errors.Is(err, fuseboxhttp.ErrTimeout), errors.Is(err, context.DeadlineExceeded))
 	// Output: true true
 }
+
+func ExampleRepeatable() {
+	failed := errors.New("connection reset by peer") // perhaps after the request had been processed
+	get, _ := http.NewRequest(http.MethodGet, "http://payments.internal/accounts/7", http.NoBody)
+	post, _ := http.NewRequest(http.MethodPost, "http://payments.internal/transfers", http.NoBody)
+	fmt.Println(fuseboxhttp.Repeatable(get, failed), fuseboxhttp.Repeatable(post, failed))
+
+	post.Header.Set("Idempotency-Key", "7f3c")
+	fmt.Println(fuseboxhttp.Repeatable(post, failed))
+	// Output:
+	// true false
+	// true
+}
