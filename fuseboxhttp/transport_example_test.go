@@ -193,8 +193,8 @@ func ExampleErrTimeout() {
 
 func ExampleRepeatable() {
 	failed := errors.New("connection reset by peer") // perhaps after the request had been processed
-	get, _ := http.NewRequest(http.MethodGet, "http://payments.internal/accounts/7", http.NoBody)
-	post, _ := http.NewRequest(http.MethodPost, "http://payments.internal/transfers", http.NoBody)
+	get, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://payments.internal/accounts/7", http.NoBody)
+	post, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://payments.internal/transfers", http.NoBody)
 	fmt.Println(fuseboxhttp.Repeatable(get, failed), fuseboxhttp.Repeatable(post, failed))
 
 	post.Header.Set("Idempotency-Key", "7f3c")
