@@ -55,7 +55,8 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, record AuditRec
 	if refused != nil {
 		return refused
 	}
-	return answer(w, newBreaker(record.Name, b.Snapshot()))
+	config := b.Config()
+	return answer(w, newBreaker(record.Name, b.Snapshot(), &config))
 }
 
 // audit tells of an attempt to write: the log, Audit, and where it was not refused

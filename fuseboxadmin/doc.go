@@ -17,9 +17,9 @@
 //
 // # Who may do what
 //
-// Whoever reaches the handler may read, the texts of last errors too. A write needs the bearer token, or a
-// connection that [Handler].Trusted vouches for; a handler without either
-// refuses every write. A page of another origin can neither write nor listen,
+// Whoever reaches the handler may read, the texts of last errors too. A write
+// needs the bearer token, or a connection that [Handler].Trusted vouches for; a
+// handler without either refuses every write. A page of another origin can neither write nor listen,
 // and a request whose Host header is a name that is neither a loopback name nor
 // one of [Handler].Hosts is refused, so that a page cannot come in through a
 // DNS name of its own. Every attempt to write, one that is refused for its host

@@ -53,6 +53,12 @@ type Breaker struct {
 	// state began: Since is.
 	Last   *Transition `json:"last,omitempty"`
 	Totals Totals      `json:"totals"`
+	// Judged is whether the rules are looked at now: the breaker is closed, and
+	// its mode is enforce or shadow. Where it is not, their values are of
+	// something else: of the probes in half-open.
+	Judged bool `json:"judged"`
+	// Rules are those that can trip the breaker. What is off is left out.
+	Rules []Rule `json:"rules"`
 }
 
 // Totals are [fusebox.Totals], with durations as text. In a [List] the counts
@@ -80,12 +86,6 @@ type Detail struct {
 	// Now is the time at the server.
 	Now    time.Time `json:"now"`
 	Config Settings  `json:"config"`
-	// Judged is whether the rules are looked at now: the breaker is closed, and
-	// its mode is enforce or shadow. Where it is not, their values are of
-	// something else: of the probes in half-open.
-	Judged bool `json:"judged"`
-	// Rules are those that can trip the breaker. What is off is left out.
-	Rules []Rule `json:"rules"`
 	// History has the last records, oldest first.
 	History []Transition `json:"history"`
 
@@ -144,13 +144,15 @@ type Settings struct {
 }
 
 // newBreaker is what the API says of a breaker that is shown under a name.
-func newBreaker(name string, s fusebox.Snapshot) Breaker {
+func newBreaker(name string, s fusebox.Snapshot, c *fusebox.Config) Breaker {
 	s.Name, s.Since, s.Until, s.Note.Until = name, writable(s.Since), writable(s.Until), writable(s.Note.Until)
 	shown := Breaker{
 		Snapshot: s, Path: Path(name),
 		FailureRate: s.Counts.FailureRate(), SlowRate: s.Counts.SlowRate(),
 		OpenPeriod: Duration(s.OpenPeriod),
 		Totals:     Totals{s.Totals, Duration(s.Totals.Open)},
+		Judged:     s.State == fusebox.Closed && (s.Mode == fusebox.Enforce || s.Mode == fusebox.Shadow),
+		Rules:      newRules(c, s.Counts),
 	}
 	shown.Last = someTransition(name, s.Last)
 	return shown
@@ -173,12 +175,11 @@ func someTransition(name string, t fusebox.Transition) *Transition {
 // newDetail is what the API says of one breaker, all of it of one instant.
 func newDetail(name string, i fusebox.Inspection) Detail {
 	d := Detail{
-		Breaker: newBreaker(name, i.Snapshot), Now: time.Now(), Config: newSettings(&i.Config), Rules: newRules(&i.Config, i.Counts),
+		Breaker: newBreaker(name, i.Snapshot, &i.Config), Now: time.Now(), Config: newSettings(&i.Config),
 		History: []Transition{}, Trip: someTransition(name, i.Trip), Probes: []Probe{},
 		Window: append([]fusebox.Bucket{}, i.Window...), TripWindow: append([]fusebox.Bucket{}, i.TripWindow...),
 		Passed: i.Passed, Failed: i.Failed, PeriodNumber: i.PeriodNumber, NextPeriod: Duration(i.NextPeriod),
 	}
-	d.Judged = d.State == fusebox.Closed && (d.Mode == fusebox.Enforce || d.Mode == fusebox.Shadow)
 	for _, t := range i.History {
 		d.History = append(d.History, newTransition(name, t))
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,12 +14,15 @@ import (
 )
 
 func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) error {
-	query, err := parameters(r, "name", "state")
+	query, err := parameters(r, "name", "only", "state")
 	if err != nil {
 		return err
 	}
 	if n := len(query["name"]); n > 1 {
 		return invalid("name", query["name"][1], "must be given once")
+	}
+	if n := len(query["only"]); n > maxOnly {
+		return invalid("only", strconv.Itoa(n)+" names", "must be at most "+strconv.Itoa(maxOnly)+" of them")
 	}
 	leave, err := h.sit(w, r, &h.listing, maxLists, "lists")
 	if err != nil {
@@ -34,7 +38,9 @@ func (h *Handler) serveList(w http.ResponseWriter, r *http.Request, _ string) er
 		states = append(states, s)
 	}
 	h.Sample()
-	list := h.list(query.Get("name"))
+	list := h.list(func(name string) bool {
+		return strings.Contains(name, query.Get("name")) && (query["only"] == nil || slices.Contains(query["only"], name))
+	})
 	if states != nil {
 		list.Breakers = slices.DeleteFunc(list.Breakers, func(b Breaker) bool { return !slices.Contains(states, b.State) })
 	}
@@ -64,13 +70,17 @@ func (h *Handler) sit(w http.ResponseWriter, r *http.Request, s *seats, most int
 	return nil, refusal(http.StatusServiceUnavailable, "%d %s are being sent already", most, what)
 }
 
-// list lists the breakers whose names contain a text.
-func (h *Handler) list(part string) List {
+// maxOnly is how many names can be asked for; more do not fit into an address.
+const maxOnly = 200
+
+// list lists the breakers whose names are wanted.
+func (h *Handler) list(wanted func(name string) bool) List {
 	list := List{Now: time.Now(), LastEventID: h.feed.listing(), Breakers: []Breaker{}}
 	hidden := func(name string, _ *fusebox.Breaker) { list.Hidden = append(list.Hidden, name) }
 	for name, b := range h.shown(hidden) {
-		if strings.Contains(name, part) {
-			one := newBreaker(name, b.Snapshot())
+		if wanted(name) {
+			config := b.Config()
+			one := newBreaker(name, b.Snapshot(), &config)
 			one.Totals.Transitions = nil
 			list.Breakers = append(list.Breakers, one)
 		}

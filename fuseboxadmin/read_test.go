@@ -79,6 +79,8 @@ func TestTheListIsFiltered(t *testing.T) {
 		"state=half-open&state=closed":         bySeverity[3:],
 		"name=shadow":                          {"d open shadow", "g half-open shadow", "h overridden by shadow", "i closed shadow"},
 		"name=open&state=open":                 {"e open", "d open shadow"},
+		"only=f+forced&only=e+open&only=none":  {"e open", "f forced"},
+		"only=f+forced&name=open":              {},
 		"name=" + url.QueryEscape("open s"):    {"d open shadow", "g half-open shadow"},
 		"name=OPEN":                            nil,
 		"name=&" + url.PathEscape("state")[:0]: bySeverity,
@@ -91,10 +93,16 @@ func TestTheListIsFiltered(t *testing.T) {
 	if e := l.get("/api/breakers?state=ajar").refused(400); e.Field != "state" || e.Value != "ajar" || e.Rule != "must be closed, half-open or open" {
 		t.Errorf("%+v", e)
 	}
-	if e := l.get("/api/breakers?sate=open").refused(400, "name and state"); e.Field != "sate" {
+	if e := l.get("/api/breakers?sate=open").refused(400, "name and only and state"); e.Field != "sate" {
 		t.Errorf("%+v", e)
 	}
 	l.get("/api/breakers?name=%zz").refused(400, "cannot be read")
+	l.get("/api/breakers?"+strings.Repeat("only=x&", 201)).refused(400, "at most 200")
+	for _, b := range into[fuseboxadmin.List](l.get("/api/breakers")).Breakers {
+		if d := into[fuseboxadmin.Detail](l.get("/" + b.Path)); len(b.Rules) == 0 || !reflect.DeepEqual(b.Rules, d.Rules) || b.Judged != d.Judged {
+			t.Errorf("%s is listed with %+v, and has %+v", b.Name, b.Rules, d.Rules)
+		}
+	}
 	l.get("/api/breakers/a%20closed?name=x").refused(400, "is no parameter here")
 }
 
