@@ -126,7 +126,7 @@ func TestTheMachineAndTheWindowsReadNoClock(t *testing.T) {
 var archPolicies = []string{"retry", "timeout", "bulkhead", "fallback", "hedge", "limit"}
 
 // archPublic are the packages of the root module that users import.
-var archPublic = []string{".", "fuseboxadmin", "fuseboxhttp", "fuseboxmetrics", "fuseboxtest", "bulkhead", "fallback", "hedge", "limit", "retry", "timeout"}
+var archPublic = []string{".", "fuseboxadmin", "fuseboxadmin/page", "fuseboxhttp", "fuseboxmetrics", "fuseboxtest", "bulkhead", "fallback", "hedge", "limit", "retry", "timeout"}
 
 // archPackage is what this test reads of go list's.
 type archPackage struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/ctl"
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab"
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/serve"
 )
 
@@ -73,7 +74,7 @@ func command() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(serve.Command(), configCommand(), explainCommand(), ctl.Command(), versionCommand())
+	root.AddCommand(serve.Command(), configCommand(), explainCommand(), ctl.Command(), lab.Command(), versionCommand())
 	return root
 }
 

@@ -1,0 +1,481 @@
+// @ts-check
+
+// What the page knows. It lists the breakers once, follows the events from
+// there, and asks again for the numbers of those that somebody looks at.
+
+import { Refused, get, report } from './api.js';
+import { note } from './format.js';
+import { listen } from './live.js';
+import { filters, look } from './look.js';
+
+/** @typedef {import('./types').Breaker} Breaker */
+/** @typedef {import('./types').Transition} Transition */
+/** @typedef {import('./types').News} News */
+
+const pollEvery = 1000; // milliseconds
+const pollAtOnce = 12; // a second
+const sampleEvery = 10_000;
+const rateOver = 8000;
+const seenEvery = 2000;
+const kept = 6 * 3600_000; // of events
+
+/** @typedef {import('./types').Totals} Totals */
+
+/**
+ * told is what an event of the program's own says: a text, or an object that has texts under one of these names.
+ * @param {any} data
+ */
+function told(data) {
+  const texts = typeof data === 'string' ? [data] : [
+    data?.success === false && 'failed', data?.text, data?.message, data?.changes, data?.errors?.[0]?.message, data?.cause,
+  ];
+  return texts.filter((t) => typeof t === 'string' && t !== '').join(', ');
+}
+
+/**
+ * Store tells of changes by events: "change" (something is different), "opening" (a breaker has tripped, in detail), "status".
+ */
+export class Store extends EventTarget {
+  constructor() {
+    super();
+    /** @type {Map<string, Breaker>} */
+    this.breakers = new Map();
+    /** @type {string[]} */
+    this.hidden = [];
+    /** @type {Map<string, import('./types').Detail>} */
+    this.details = new Map();
+    /** @type {Map<string, { at: number, totals: Totals }[]>} */
+    this.samples = new Map();
+    /** @type {{ at: number, totals: Totals }[]} of the selected breaker, since it is */
+    this.seen = [];
+    /** @type {import('./types').Sample[]} of all breakers, oldest first */
+    this.sums = [];
+    /** @type {import('./types').Event[]} oldest first */
+    this.events = [];
+    this.known = Infinity; // from when on events are complete
+    /** @type {Map<string, Transition[]>} */
+    this.timeline = new Map();
+    /** @type {import('./types').AuditRecord[]} and what the program has told of itself, newest first */
+    this.audits = [];
+    /** @type {import('./types').Mark[]} oldest first */
+    this.marked = [];
+    /** @type {import('./types').ConfigEntry[]} */
+    this.config = [];
+    /** @type {string | null} */
+    this.selected = null;
+    this.range = 3600; // seconds of the time axis
+    /** @type {Map<string, number>} when those were last asked for */
+    this.asked = new Map();
+    /** @type {Set<string>} names that somebody looks at */
+    this.watched = new Set();
+    /** @type {import('./types').Status} */
+    this.status = 'connecting';
+    this.contact = 0; // when the server last said something, by its clock
+    this.offset = 0; // of the server's clock
+    this.last = 0; // id of the last event applied
+    /** @type {Map<string, number>} id of the last event of each breaker */
+    this.touched = new Map();
+    /** @type {Extract<News, { type: 'event' }>[] | null} what comes while the breakers are listed */
+    this.waiting = null;
+    this.ready = false; // there is a list
+    this.listening = false;
+    this.told = false;
+    this.listed = false; // soon
+    this.listedAt = 0;
+    this.listedIn = 0; // milliseconds that a list takes
+    this.frozen = 0; // the time in a report
+    /** @type {string} */
+    this.error = '';
+  }
+
+  now() {
+    return this.frozen || Date.now() + this.offset;
+  }
+
+  async start() {
+    await this.list();
+    try {
+      this.config = (await get('api/config')).entries ?? [];
+    } catch {
+      // A program without a file: it has no such address.
+    }
+    this.changed();
+    if (report) return;
+    void this.poll();
+    void this.sample();
+  }
+
+  /** list reads everything anew. What happens meanwhile is applied afterwards. */
+  async list() {
+    if (this.waiting) return;
+    this.waiting = [];
+    this.listedAt = Date.now();
+    for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
+      try {
+        const began = Date.now();
+        const list = await get('api/breakers');
+        this.listedIn = Date.now() - began;
+        this.breakers = new Map(list.breakers.map((/** @type {Breaker} */ b) => [b.name, b]));
+        this.hidden = list.hidden ?? [];
+        this.touched.clear();
+        this.last = list.last_event_id;
+        this.heard(list.now);
+        this.ready = true;
+        break;
+      } catch (error) {
+        if (report) throw error;
+        this.error = error instanceof Refused ? error.message : '';
+        this.become('lost');
+        await new Promise((resume) => setTimeout(resume, wait));
+      }
+    }
+    this.error = '';
+    const waiting = this.waiting;
+    this.waiting = null;
+    for (const event of waiting) this.receive(event);
+    if (!this.listening && !report) {
+      this.listening = true;
+      listen(this.last, (news) => this.receive(news));
+    }
+    this.changed();
+    await this.history(this.now() - this.range * 1000);
+    if (this.selected !== null) await this.detail(this.selected);
+  }
+
+  /**
+   * history reads what has happened since a time, before what the stream tells.
+   * @param {number} since
+   */
+  async history(since) {
+    try {
+      const past = await get(`api/history?since=${new Date(since).toISOString()}`);
+      const newer = this.events.filter((e) => e.id > past.last_event_id);
+      this.events = [...past.events, ...newer];
+      this.known = Date.parse(past.since);
+      this.sums = past.samples;
+      this.derive();
+      this.changed();
+    } catch (error) {
+      // A report may lack it. A server may have too many to send; until then the
+      // bands begin now.
+      this.known = Math.min(this.known, this.now());
+      if (!report && !(error instanceof Refused && error.status === 404)) setTimeout(() => this.history(since), 3000);
+    }
+  }
+
+  /** derive sorts the events by what they are about. */
+  derive() {
+    this.timeline = new Map();
+    this.audits = [];
+    this.marked = [];
+    for (const e of this.events) this.keep(e);
+  }
+
+  /** @param {import('./types').Event} e */
+  keep({ at, event, data }) {
+    if (event === 'transition') {
+      const records = this.timeline.get(data.name);
+      if (records) records.push(data);
+      else this.timeline.set(data.name, [data]);
+    } else if (event === 'audit') {
+      this.audits.unshift(data);
+      const text = [data.name, data.mode ?? data.action, note(data, 'by ')].filter(Boolean).join(', ');
+      this.marked.push({ at: Date.parse(data.at), text, name: data.name });
+    } else {
+      const more = told(data);
+      this.marked.push({ at: Date.parse(at), text: more ? `${event}: ${more}` : event, name: '' });
+      this.audits.unshift({ at, action: event, name: '', reason: more, remote: '', status: 200 });
+    }
+  }
+
+  /**
+   * records are the transitions of a breaker, oldest first.
+   * @param {string} name
+   */
+  records(name) {
+    return this.timeline.get(name) ?? [];
+  }
+
+  /**
+   * marks are those after a time: of a breaker and of all, or without a name all there are.
+   * @param {number} from
+   * @param {string} [name]
+   */
+  marks(from, name) {
+    return this.marked.filter((m) => m.at > from && (name === undefined || m.name === '' || m.name === name));
+  }
+
+  /**
+   * show sets how long the time axis is.
+   * @param {number} range seconds
+   */
+  async show(range) {
+    this.range = range;
+    const from = this.now() - range * 1000;
+    if (!report && this.ready && this.known > from) await this.history(from);
+  }
+
+  /**
+   * select follows one breaker with all there is to know of it.
+   * @param {string | null} name
+   */
+  async select(name) {
+    if (this.selected !== name) this.seen = [];
+    this.selected = name;
+    if (name !== null && this.ready) await this.detail(name);
+  }
+
+  /** @param {string} name */
+  async detail(name) {
+    const b = this.breakers.get(name);
+    if (!b) return;
+    try {
+      const before = this.last;
+      const d = await get(b.path);
+      this.details.clear();
+      this.details.set(name, d);
+      if (!report) {
+        this.heard(d.now);
+        this.merge(d, before);
+      }
+      this.changed();
+    } catch {
+      // It may have gone; the list says so.
+    }
+  }
+
+  /** @param {string} now the server's time in an answer */
+  heard(now) {
+    if (report) this.frozen = Date.parse(now);
+    this.offset = Date.parse(now) - Date.now();
+    this.contact = this.now();
+  }
+
+  /** @param {import('./types').Status} status */
+  become(status) {
+    if (this.status === status) return;
+    this.status = status;
+    this.dispatchEvent(new Event('status'));
+  }
+
+  /** @param {News} news */
+  receive(news) {
+    switch (news.type) {
+      case 'status':
+        this.become(news.status);
+        break;
+      case 'beat':
+        this.contact = this.now();
+        break;
+      case 'event':
+        this.event(news);
+    }
+  }
+
+  /** @param {Extract<News, { type: 'event' }>} event */
+  event(event) {
+    if (this.waiting) {
+      this.waiting.push(event);
+      return;
+    }
+    if (event.kind !== 'reset' && event.id <= this.last) return; // known already
+    if (event.kind === 'reset' || event.id !== this.last + 1) {
+      void this.list(); // some are missing
+      return;
+    }
+    this.last = event.id;
+    this.apply(event);
+    this.changed();
+  }
+
+  /** relist reads the breakers anew, soon: where many come, once, and never most of the time. */
+  relist() {
+    if (this.listed) return;
+    this.listed = true;
+    setTimeout(() => {
+      this.listed = false;
+      void this.list();
+    }, Math.max(200, this.listedAt + 20 * this.listedIn - Date.now()));
+  }
+
+  /** @param {Extract<News, { type: 'event' }>} event */
+  apply({ kind, id, data }) {
+    if (kind === 'list') {
+      this.relist();
+      return;
+    }
+    const event = { id, at: new Date(this.now()).toISOString(), event: kind, data };
+    this.events.push(event);
+    this.keep(event);
+    if (kind !== 'transition') return;
+    const b = this.breakers.get(data.name);
+    if (!b) {
+      this.relist();
+      return;
+    }
+    this.record(b, data);
+    this.touched.set(b.name, id);
+    if (b.name === this.selected) void this.detail(b.name);
+  }
+
+  /**
+   * record makes a breaker what a record says that it is.
+   * @param {Breaker} b
+   * @param {Transition} t
+   */
+  record(b, t) {
+    if (t.from === 'closed' && t.to === 'open' && t.mode !== 'shadow') this.dispatchEvent(new CustomEvent('opening', { detail: t }));
+    Object.assign(b, { state: t.to, mode: t.mode, generation: t.generation, until: t.until, last: t });
+    if (t.from !== t.to) Object.assign(b, { since: t.at, judged: t.to === 'closed' });
+    if (t.from !== t.to) b.counts = { calls: 0, failures: 0, slow: 0, consecutive: 0 };
+    if (t.cause === 'override') Object.assign(b, { override: true, note: t.note });
+    if (t.cause === 'lift' || t.cause === 'override-ended') Object.assign(b, { override: false, note: undefined });
+  }
+
+  /** changed tells of changes, once for all those of a moment. */
+  changed() {
+    if (this.told) return;
+    this.told = true;
+    queueMicrotask(() => {
+      this.told = false;
+      this.dispatchEvent(new Event('change'));
+    });
+  }
+
+  /** poll asks for the numbers of what somebody looks at, those first that are oldest. */
+  async poll() {
+    for (;;) {
+      const began = Date.now();
+      if (!document.hidden) {
+        if (this.selected !== null) await this.detail(this.selected);
+        const oldest = [...this.watched].sort((a, b) => (this.asked.get(a) ?? 0) - (this.asked.get(b) ?? 0));
+        for (const name of oldest.slice(0, pollAtOnce)) await this.refresh(name);
+        for (const name of this.asked.keys()) if (!this.watched.has(name)) this.asked.delete(name);
+      }
+      await new Promise((resume) => setTimeout(resume, Math.max(100, began + pollEvery - Date.now())));
+    }
+  }
+
+  /** @param {string} name */
+  async refresh(name) {
+    const b = this.breakers.get(name);
+    this.asked.set(name, Date.now());
+    if (!b || name === this.selected) return;
+    try {
+      const before = this.last;
+      const d = await get(b.path);
+      this.heard(d.now);
+      this.merge(d, before);
+      this.changed();
+    } catch {
+      // The stream says whether the connection is there; one that has gone, too.
+    }
+  }
+
+  /**
+   * merge takes a breaker over, unless an event has told something newer.
+   * @param {Breaker} b
+   * @param {number} id of the last event before it was asked for
+   */
+  merge(b, id) {
+    if ((this.touched.get(b.name) ?? 0) > id) return;
+    this.breakers.set(b.name, b);
+    const at = this.now();
+    const samples = (this.samples.get(b.name) ?? []).filter((s) => at - s.at <= rateOver);
+    samples.push({ at, totals: b.totals });
+    this.samples.set(b.name, samples);
+    if (b.name !== this.selected || at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;
+    this.seen.push({ at, totals: b.totals });
+  }
+
+  /** sample asks for what all breakers have counted since it was asked last. */
+  async sample() {
+    for (;;) {
+      await new Promise((resume) => setTimeout(resume, sampleEvery));
+      if (document.hidden) continue;
+      const last = this.sums[this.sums.length - 1];
+      try {
+        const past = await get(`api/history?since=${last ? last.at : new Date(this.now()).toISOString()}`);
+        const now = this.now();
+        const fresh = past.samples.filter((/** @type {import('./types').Sample} */ s) => !last || Date.parse(s.at) > Date.parse(last.at));
+        this.sums = [...this.sums, ...fresh].filter((s) => now - Date.parse(s.at) < kept);
+        this.events = this.events.filter((e) => now - Date.parse(e.at) < kept);
+      } catch {
+        // The next time will do.
+      }
+    }
+  }
+
+  /**
+   * points are how often something of the selected breaker happened.
+   * @param {(t: Totals) => number} count
+   * @returns {import('./types').Point[]}
+   */
+  points(count) {
+    return this.seen.slice(1).map(({ at, totals }, i) => {
+      const before = this.seen[i];
+      return { from: before.at, to: at, value: Math.max(0, (count(totals) - count(before.totals)) / ((at - before.at) / 1000)) };
+    });
+  }
+
+  /**
+   * sum is how often something happened over all breakers.
+   * @param {(s: import('./types').Sample) => number} count
+   * @returns {import('./types').Point[]}
+   */
+  sum(count) {
+    return this.sums.map((s) => {
+      const [from, to] = [Date.parse(s.from), Date.parse(s.at)];
+      return { from, to, value: count(s) / ((to - from) / 1000) };
+    });
+  }
+
+  /**
+   * rate is how often something of the totals happens a second; null until it is known.
+   * @param {string} name
+   * @param {(t: Totals) => number} count
+   */
+  rate(name, count) {
+    const samples = this.samples.get(name) ?? [];
+    const first = samples[0];
+    const last = samples[samples.length - 1];
+    if (samples.length < 2 || last.at - first.at < 500) return null;
+    return Math.max(0, (count(last.totals) - count(first.totals)) / ((last.at - first.at) / 1000));
+  }
+
+  /** @param {string[]} names of those that somebody looks at */
+  watch(names) {
+    this.watched = new Set(names);
+    for (const n of this.samples.keys()) if (!this.watched.has(n)) this.samples.delete(n);
+  }
+
+  /** counts says how many breakers each filter would show. */
+  counts() {
+    const now = this.now();
+    /** @type {Record<string, number>} */
+    const counts = Object.fromEntries(Object.keys(filters).map((key) => [key, 0]));
+    for (const b of this.breakers.values()) {
+      const l = look(b, now);
+      for (const key in filters) if (filters[key](l)) counts[key]++;
+    }
+    return counts;
+  }
+
+  /**
+   * sorted returns the breakers that a filter lets through, the worst first.
+   * @param {string} part of the name
+   * @param {Set<string>} keys of filters; none is all
+   */
+  sorted(part, keys) {
+    const now = this.now();
+    const wanted = part.toLowerCase();
+    const found = [];
+    for (const b of this.breakers.values()) {
+      if (!b.name.toLowerCase().includes(wanted)) continue;
+      const l = look(b, now);
+      if (keys.size === 0 || [...keys].some((key) => filters[key](l))) found.push({ b, l });
+    }
+    found.sort((x, y) => x.l.severity - y.l.severity || (x.b.name < y.b.name ? -1 : 1));
+    return found;
+  }
+}

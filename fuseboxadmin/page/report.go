@@ -1,0 +1,159 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// maxDetails is how many breakers a report has all about: the most severe, and
+// then those that have ever left a record.
+const maxDetails = 200
+
+// A Getter returns the answer of the API to GET of a path such as
+// "api/breakers", relative to where it is mounted, and an error for an answer that
+// is no success.
+type Getter func(ctx context.Context, path string) ([]byte, error)
+
+// FromHandler returns a Getter that asks an API of the same program.
+func FromHandler(api http.Handler) Getter {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/"+path, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		w := &recorder{header: http.Header{}, status: http.StatusOK}
+		api.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			return nil, fmt.Errorf("page: GET %s: the answer was %d: %s", path, w.status, bytes.TrimSpace(w.body.Bytes()))
+		}
+		return w.body.Bytes(), nil
+	}
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+// Report writes the page as one HTML file that needs no server and loads nothing:
+// what get returns at this moment is in it. Of thousands of breakers it has
+// everything about the 200 that matter most, and of the rest what a list says. It
+// asks one thing at a time, and writes nothing if that fails. An API that
+// lacks a history, or the settings of a file, is shown without.
+func Report(ctx context.Context, w io.Writer, get Getter) error {
+	answers, err := collect(ctx, get)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(answers) // <, > and & are escaped in it: it ends no element
+	if err != nil {
+		return fmt.Errorf("page: an answer of the API is not JSON: %w", err)
+	}
+	_, err = w.Write(compose(data))
+	return err
+}
+
+// collect gets the answers that the page asks for, by path.
+func collect(ctx context.Context, get Getter) (map[string]json.RawMessage, error) {
+	answers := map[string]json.RawMessage{}
+	list, err := get(ctx, "api/breakers")
+	if err != nil {
+		return nil, err
+	}
+	answers["api/breakers"] = list
+	var parsed struct {
+		Breakers []struct {
+			Path string           `json:"path"`
+			Last *json.RawMessage `json:"last"`
+		} `json:"breakers"` // sorted by severity
+	}
+	if err := json.Unmarshal(list, &parsed); err != nil {
+		return nil, fmt.Errorf("page: the list of breakers: %w", err)
+	}
+	var eventful, rest []string
+	for _, b := range parsed.Breakers {
+		if b.Last != nil {
+			eventful = append(eventful, b.Path)
+		} else {
+			rest = append(rest, b.Path)
+		}
+	}
+	for i, p := range append(eventful, rest...) {
+		if i == maxDetails {
+			break
+		}
+		if answer, err := get(ctx, p); err == nil { // it may have gone meanwhile
+			answers[p] = answer
+		}
+	}
+	for _, p := range []string{"api/history", "api/config"} {
+		if answer, err := get(ctx, p); err == nil {
+			answers[p] = answer
+		}
+	}
+	return answers, ctx.Err()
+}
+
+var (
+	imports  = regexp.MustCompile(`(?ms)^import .*?from '\./(.*?)';\n`)
+	exported = regexp.MustCompile(`(?m)^export `)
+	links    = regexp.MustCompile(`(?m)^(<link|<script).*\n`)
+)
+
+// compose puts the page and its data into one file. Its content policy names the
+// one script and the one style sheet, and lets it load nothing.
+func compose(data []byte) []byte {
+	script, style := bundle("app.js"), read("style.css")
+	head := &bytes.Buffer{}
+	fmt.Fprintf(head, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '%s'; style-src '%s'\">\n",
+		hash(script), hash(style))
+	fmt.Fprintf(head, "<link rel=\"icon\" href=\"data:image/svg+xml;base64,%s\">\n", base64.StdEncoding.EncodeToString(read("closed.svg")))
+	fmt.Fprintf(head, "<style>%s</style>\n", style)
+	tail := fmt.Sprintf("<script type=\"application/json\" id=\"answers\">%s</script>\n<script type=\"module\">%s</script>\n", data, script)
+
+	html := string(links.ReplaceAll(read("index.html"), nil))
+	html = strings.Replace(html, "</head>", head.String()+"</head>", 1)
+	return []byte(strings.Replace(html, "</body>", tail+"</body>", 1))
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// bundle returns a module and all that it imports as one module, each after those
+// that it imports. They share one scope: a test sees to it that no two of them
+// have a name in common.
+func bundle(entry string) []byte {
+	var out bytes.Buffer
+	done := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		if done[name] {
+			return
+		}
+		done[name] = true
+		text := read(path.Base(name))
+		for _, m := range imports.FindAllSubmatch(text, -1) {
+			add(string(m[1]))
+		}
+		out.Write(exported.ReplaceAll(imports.ReplaceAll(text, nil), nil))
+	}
+	add(entry)
+	return out.Bytes()
+}
