@@ -95,7 +95,7 @@ func ExamplePolicy_Stats() {
 }
 
 func ExampleStats() {
-	h := hedge.New(hedge.Config{Delay: 5 * time.Millisecond})
+	h := hedge.New(hedge.Config{Delay: 50 * time.Millisecond})
 	for range 2 {
 		_, _ = hedge.Call(context.Background(), nil, unlucky(), h)
 	}
