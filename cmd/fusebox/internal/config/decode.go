@@ -62,6 +62,7 @@ type decoder struct {
 	spent   bool // maxValues or maxErrors were reached
 	unread  bool // the file is not one: there is nothing to check
 	errs    Errors
+	needs   string            // what a file must have
 	origins map[string]Origin // by path; of sections that of their key
 	failed  map[string]bool   // paths whose value is in error
 	secrets map[string]string // by path: what to show instead
@@ -69,7 +70,7 @@ type decoder struct {
 
 func newDecoder(name string, env map[string]string) *decoder {
 	return &decoder{
-		name: name, env: env,
+		name: name, env: env, needs: "upstreams",
 		anchors: map[string]*ast.AnchorNode{}, active: map[string]bool{},
 		origins: map[string]Origin{}, failed: map[string]bool{}, secrets: map[string]string{},
 	}
@@ -124,8 +125,8 @@ func (d *decoder) tokenPosition(tk *token.Token) Origin {
 	return o
 }
 
-// file reads the file into f.
-func (d *decoder) file(data []byte, f *File) {
+// file reads the file into f, a pointer to a struct.
+func (d *decoder) file(data []byte, f any) {
 	start := Origin{Kind: FromFile, Name: d.name, Line: 1, Column: 1}
 	d.origins[""] = start
 	d.unread = true

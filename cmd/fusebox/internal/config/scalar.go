@@ -20,6 +20,9 @@ import (
 // Fraction is a number from 0 to 1, written as 0.5 or 50%.
 type Fraction float64
 
+// Share is a Fraction that may be 0: 0%, 0.5 or 50%.
+type Share float64
+
 // Rate is a positive number of things a second.
 type Rate float64
 
@@ -137,6 +140,7 @@ var (
 		reflect.TypeFor[bool]():          {isBool, "true or false", parseBool},
 		reflect.TypeFor[int]():           {isInteger, "a whole number", parseInt},
 		reflect.TypeFor[Fraction]():      {isString | isInteger | isFloat, "a fraction: write 50% or 0.5 for a half", parseFraction},
+		reflect.TypeFor[Share]():         {isString | isInteger | isFloat, "a fraction: write 50% or 0.5 for a half", parseShare},
 		reflect.TypeFor[Rate]():          {isInteger | isFloat, "a positive number", parseRate},
 		reflect.TypeFor[time.Duration](): {isString, "a positive duration with a unit: 250ms, 10s, 1m30s", parseDuration},
 		reflect.TypeFor[Size]():          {isString, "a size with a unit: 64KiB, 1MB", parseSize},
@@ -202,6 +206,17 @@ func parseFraction(s string) (any, error) {
 		return nil, errors.New("must be above 0")
 	}
 	return Fraction(f), nil
+}
+
+func parseShare(s string) (any, error) {
+	if number := strings.TrimSuffix(s, "%"); floatText.MatchString(number) && strings.Trim(number, "0.") == "" {
+		return Share(0), nil
+	}
+	f, err := parseFraction(s)
+	if err != nil {
+		return nil, err
+	}
+	return Share(f.(Fraction)), nil
 }
 
 func parseRate(s string) (any, error) {

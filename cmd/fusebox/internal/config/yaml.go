@@ -43,7 +43,7 @@ func (d *decoder) parse(body string) ast.Node {
 		}
 	}
 	if root == nil {
-		d.fail(d.origins[""], "", "the file is empty; it must have upstreams")
+		d.fail(d.origins[""], "", "the file is empty; it must have %s", d.needs)
 		return nil
 	}
 	ast.Walk(anchorVisitor{d}, root)

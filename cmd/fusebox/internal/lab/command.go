@@ -27,7 +27,7 @@ what theory says; if they are not, the program ends with 1.`,
 	for _, e := range Experiments() {
 		lab.AddCommand(e.command())
 	}
-	lab.AddCommand(allCommand(), listCommand())
+	lab.AddCommand(allCommand(), listCommand(), scenariosCommand())
 	return lab
 }
 

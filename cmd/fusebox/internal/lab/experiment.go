@@ -39,7 +39,11 @@ func Experiments() []Experiment {
 		windows(),
 		replicas(),
 		backoff(),
+		retryExperiment(),
+		slow(),
 		probes(),
+		step(),
+		runScenario(),
 	}
 }
 

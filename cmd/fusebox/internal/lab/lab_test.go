@@ -21,6 +21,7 @@ import (
 // smaller are flags with which an experiment shows the same as by default, in a
 // fraction of the time.
 var smaller = map[string][]string{
+	"retry":    {"trials=3", "for=10s", "errors=0.05,0.2,0.5"},
 	"recovery": {"trials=30"},
 	"replicas": {"processes=1,20"},
 	"backoff":  {"trials=10", "outages=3s,600s"},
@@ -29,6 +30,8 @@ var smaller = map[string][]string{
 
 // least are flags with which an experiment runs, whatever it shows.
 var least = map[string][]string{
+	"retry":    {"trials=2", "outage=3s", "for=1s", "errors=0.2"},
+	"slow":     {"lead=1s", "slow-for=2s"},
 	"recovery": {"trials=10", "cap=30s"},
 	"replicas": {"processes=1,3"},
 	"backoff":  {"trials=10", "outages=3s", "flaky-after=3s"},

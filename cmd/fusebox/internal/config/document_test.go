@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plan is a file of another kind.
+type plan struct {
+	Name  string        `yaml:"name" rule:"required"`
+	Every time.Duration `yaml:"every" default:"5s"`
+	Share *Share        `yaml:"share"`
+	Parts []planPart    `yaml:"parts"`
+}
+
+type planPart struct {
+	Name  string `yaml:"name" rule:"required"`
+	Least *int   `yaml:"least" min:"0"`
+	Retry *Retry `yaml:"retry"`
+}
+
+func TestDecodeReadsAFileOfAnotherKind(t *testing.T) {
+	var p plan
+	err := Decode("p.yaml", []byte("name: x\nshare: 0%\nparts:\n  - {name: a, least: 0}\n  - {name: b, retry: {}}\n"), "a name", &p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Name != "x" || p.Every != 5*time.Second || p.Share == nil || *p.Share != 0 || *p.Parts[0].Least != 0 || p.Parts[1].Least != nil {
+		t.Errorf("got %+v", p)
+	}
+	if r := p.Parts[1].Retry; r == nil || r.BudgetWindow != 10*time.Second {
+		t.Errorf("a section without its defaults: %+v", r)
+	}
+}
+
+func TestDecodeGivesAllErrors(t *testing.T) {
+	var p plan
+	err := Decode("p.yaml", []byte("every: 5\nparts:\n  - {name: a, least: -1, most: 3}\n  - {retry: {base-delay: 20s, max-delay: 1s}}\n"), "a name", &p, func(doc *Document) {
+		if !doc.Set("parts[0].least") || doc.Set("parts[1].least") || !doc.Failed("parts[0].least") || doc.Failed("parts[1]") {
+			t.Error("what is set, and what has failed")
+		}
+		doc.Fail("parts[1]", "is the %s", "second")
+		doc.Validate("parts[1].retry", *p.Parts[1].Retry, p.Parts[1].Retry.Config().Validate())
+	})
+	var errs Errors
+	if !errors.As(err, &errs) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"p.yaml:1:1: name is missing", "p.yaml:1:8: every is 5, must have a unit", "p.yaml:3:22: parts[0].least is -1, must be a whole number of at least 0",
+		"p.yaml:3:26: parts[0].most is not a key here; known are name, least, retry", "parts[1].name is missing", "parts[1] is the second",
+		"p.yaml:4:42: parts[1].retry.max-delay is 1s, must be at least base-delay (20s)",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no error %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+	if err := Decode("p.yaml", nil, "a name", &p, func(*Document) { t.Error("there is nothing to check") }); err == nil || err.Error() != "p.yaml:1:1: the file is empty; it must have a name" {
+		t.Errorf("an empty file: %v", err)
+	}
+	if err := Decode("p.yaml", []byte("name: ${HOME}"), "a name", &p, nil); err == nil || !strings.Contains(err.Error(), "HOME, which is not set") {
+		t.Errorf("a variable: %v", err)
+	}
+}
+
+func TestShare(t *testing.T) {
+	for text, want := range map[string]Share{"0": 0, "0%": 0, "0.00": 0, "0.5": 0.5, "50%": 0.5, "1": 1, "100%": 1} {
+		if got, err := parseShare(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-0", "-0%", "50", "101%", "none", "%", "."} {
+		if got, err := parseShare(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
