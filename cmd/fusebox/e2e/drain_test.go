@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -117,6 +118,43 @@ func (p *process) inFlight(n int) {
 		v := p.metric(series)
 		return v == float64(n), fmt.Sprint(v)
 	})
+}
+
+// To open a pipe that nobody reads may take for ever.
+func TestAReloadThatHangsDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, pipe := filepath.Join(folder, "fusebox.yaml"), filepath.Join(folder, "log")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, settings("http://127.0.0.1:1", 21))
+	p := serve(t, "-c", file)
+	write(t, file, fmt.Sprintf("logging: {access: %q}\n", pipe)+settings("http://127.0.0.1:1", 22))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.admin+"/-/reload", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+reloadToken)
+	if resp, err := http.DefaultClient.Do(r); err == nil { // else it hangs
+		_ = resp.Body.Close()
+	}
+	p.signal(syscall.SIGTERM)
+	p.sees("done, nothing was cut off")
+	began := time.Now()
+	for { // until the program no longer ends in order, the first is as good as none
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Since(began) > patience {
+			t.Fatal("the program does not end")
+		}
+	}
 }
 
 func TestTheGraceRunsOut(t *testing.T) {

@@ -268,6 +268,17 @@ func TestTheAccessLogIsRotatedAndReplaced(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	logged("/four", second)
+	// The first comes back, after a rotation that it has not been told of.
+	if err := os.Rename(first, first+".2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, log := range []string{first, second} {
+		write(t, file, text(log))
+		if status, body := p.reload(); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		logged("/back", log)
+	}
 	write(t, file, text(filepath.Join(folder, "nowhere", "log")))
 	if status, body := p.reload(); status != http.StatusUnprocessableEntity || !strings.Contains(body, "logging.access") {
 		t.Errorf("a log that cannot be opened: %d %s", status, body)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -90,6 +91,9 @@ func TestCommands(t *testing.T) {
 		{"serve --nonsense", 2, "unknown flag"},
 		{"serve --set nonsense", 2, "must be PATH=VALUE"},
 		{"serve --upstream nonsense", 2, "must be a URL"},
+		{"serve --upstream pay.eu=http://a", 2, "must be URL or NAME=URL"},
+		{"serve --upstream =http://a", 2, "must be URL or NAME=URL"},
+		{"serve --upstream http://a --set admin.token=0123456789abcdef", 2, "must not stand on the command line"},
 		{"serve --upstream http://a --listen nonsense", 2, "flag --listen: listen"},
 		{"serve --demo-pace=0", 2, "must be above 0"},
 	} {
@@ -156,6 +160,47 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who has named an upstream, in part, wants no demonstration.
+func TestAnUpstreamInTheEnvironmentAloneIsToldOf(t *testing.T) {
+	t.Parallel()
+	text, code := fusebox(t, []string{"FUSEBOX_UPSTREAMS_PAY_ENDPOINTS=http://127.0.0.1:1"}, "serve")
+	if code != 2 || !strings.Contains(text, "upstreams has none") || !strings.Contains(text, "--upstream") {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+}
+
+func TestASignalEndsTheWaitForAConfiguration(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil, binary.plain, "serve", "-c", pipe)
+	eventually(t, "the program reads the pipe", func() (bool, string) {
+		f, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0) // only where there is a reader
+		if err == nil {
+			t.Cleanup(func() { _ = f.Close() })
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+	p.signal(syscall.SIGTERM)
+	if code := p.code(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+}
+
+func TestAnAuditHasNoGaps(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "fusebox.yaml")
+	write(t, file, settings("http://127.0.0.1:1", 21))
+	p := serve(t, "-c", file)
+	write(t, file, "logging: {level: error}\n"+settings("http://127.0.0.1:1", 21))
+	if status, body := p.reload(); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	p.sees(`"action":"reload".*"status":200`)
 }
 
 func TestAnOccupiedPortIsNamedAndNothingServes(t *testing.T) {
@@ -265,11 +310,16 @@ func TestWhoMayWrite(t *testing.T) {
 
 func TestAForeignNameIsRefused(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "--upstream", "http://127.0.0.1:1")
+	p := serve(t, "--upstream", "http://127.0.0.1:1", "--set", "admin.hosts=fusebox.internal,guard")
 	for _, path := range []string{"/", "/metrics", "/api/config", "/api/breakers"} {
 		status, body := answerWithHost(t, p.admin+path, "evil.example")
 		if status != http.StatusMisdirectedRequest {
 			t.Errorf("%s: %d %s", path, status, body)
+		}
+		for _, host := range []string{"fusebox.internal", "Guard:9901"} {
+			if status, body := answerWithHost(t, p.admin+path, host); status != 200 {
+				t.Errorf("%s at %s: %d %s", path, host, status, body)
+			}
 		}
 	}
 	if status, _ := answerWithHost(t, p.admin+"/readyz", "evil.example"); status != 200 {

@@ -18,6 +18,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -64,7 +65,8 @@ func (l *Log) Reopen() error {
 	if l.path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	// A pipe that nobody reads is an error: to wait for a reader would hold up reloads, and the end.
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
 	if err != nil {
 		return fmt.Errorf("access log: %w", err)
 	}

@@ -2,11 +2,14 @@ package accesslog_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,5 +124,31 @@ func TestAFileThatCannotBeOpened(t *testing.T) {
 		if err := s.Reopen(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestAPipeThatNobodyReadsIsAnError(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accesslog.Open(pipe); !errors.Is(err, syscall.ENXIO) {
+		t.Fatalf("without a reader: %v", err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	l, err := accesslog.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Write(&accesslog.Record{Method: "GET"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := io.ReadAll(reader); err != nil || !strings.Contains(string(line), `"GET"`) {
+		t.Errorf("read %q, %v", line, err)
 	}
 }

@@ -239,7 +239,11 @@ func flatten(err error) []error {
 // check reports contradictions.
 func (d *decoder) check(f *File) {
 	if len(f.Upstreams) == 0 && !d.failed["upstreams"] {
-		d.fail(d.at("upstreams"), "upstreams", "has none, must have at least one")
+		rule := "has none, must have at least one"
+		if d.name == "" {
+			rule += ": name it in a file, or with --upstream"
+		}
+		d.fail(d.at("upstreams"), "upstreams", "%s", rule)
 	}
 	if f.Listen != "" && f.Listen == f.Admin.Listen && !strings.HasSuffix(string(f.Listen), ":0") {
 		at := d.at("admin.listen")

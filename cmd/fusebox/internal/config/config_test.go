@@ -297,7 +297,7 @@ func TestWithoutAFile(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if _, err := Load("", nil, nil); err == nil || err.Error() != "upstreams has none, must have at least one" {
+	if _, err := Load("", nil, nil); err == nil || err.Error() != "upstreams has none, must have at least one: name it in a file, or with --upstream" {
 		t.Error(err)
 	}
 	if _, err := Load("/does/not/exist", nil, nil); !errors.Is(err, os.ErrNotExist) {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -66,26 +67,51 @@ type decoder struct {
 	origins map[string]Origin // by path; of sections that of their key
 	failed  map[string]bool   // paths whose value is in error
 	secrets map[string]string // by path: what to show instead
+	shownAs map[int]string    // lines, by number; see visible
 }
 
 func newDecoder(name string, env map[string]string) *decoder {
 	return &decoder{
 		name: name, env: env, needs: "upstreams",
 		anchors: map[string]*ast.AnchorNode{}, active: map[string]bool{},
-		origins: map[string]Origin{}, failed: map[string]bool{}, secrets: map[string]string{},
+		origins: map[string]Origin{}, failed: map[string]bool{}, secrets: map[string]string{}, shownAs: map[int]string{},
 	}
 }
 
 // fail adds an error.
 func (d *decoder) fail(at Origin, path, format string, args ...any) {
-	e := &Error{Origin: at, Path: path, Message: fmt.Sprintf(format, args...)}
+	e := &Error{Origin: at, Path: path, Message: hide(fmt.Sprintf(format, args...))}
 	if at.Kind == FromFile && at.Line <= len(d.lines) {
-		e.Source = d.lines[at.Line-1]
+		e.Source = d.visible(at.Line)
 	}
 	d.failed[path] = true
 	d.errs = append(d.errs, e)
 	d.spent = d.spent || len(d.errs) >= maxErrors
 }
+
+var (
+	// tokenLine is a line with a token, also where the file is too broken for it
+	// to be known as one, or its key is not the right one.
+	tokenLine = regexp.MustCompile(`(?i)(tok|secret|passw)[\w-]*["']?\s*:\s*["']?[^\s"'$]`)
+	userInURL = regexp.MustCompile(`://[^/\s"']*@`)
+)
+
+// visible returns a line as it may be shown; empty: it may not. It looks at each
+// once: a line may be long, and have many errors.
+func (d *decoder) visible(number int) string {
+	line, known := d.shownAs[number]
+	if !known {
+		if line = d.lines[number-1]; tokenLine.MatchString(line) {
+			line = ""
+		}
+		line = hide(line)
+		d.shownAs[number] = line
+	}
+	return line
+}
+
+// hide takes users and passwords out of URLs: errors are logged.
+func hide(text string) string { return userInURL.ReplaceAllString(text, "://…@") }
 
 // notText returns the place of the first byte that no text has, or -1.
 func notText(line string) int {

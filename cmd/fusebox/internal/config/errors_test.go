@@ -113,8 +113,8 @@ f:4:9: listen is a list, must be host:port with a port from 0 to 65535, or unix:
     4 | listen: [a]
       |         ^`},
 		{"a password in a URL", "upstreams: {a: {endpoints: ['http://u:p@a']}}", `
-f:1:29: upstreams.a.endpoints[0] is "http://u:p@a", must not hold a user or password
-    1 | upstreams: {a: {endpoints: ['http://u:p@a']}}
+f:1:29: upstreams.a.endpoints[0] is "http://…@a", must not hold a user or password
+    1 | upstreams: {a: {endpoints: ['http://…@a']}}
       |                             ^`},
 		{"an endpoint given twice", "upstreams: {a: {endpoints: [http://a, http://a]}}", `
 f:1:39: upstreams.a.endpoints[1] is "http://a", which is given twice
@@ -391,6 +391,35 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		} else if strings.Contains(err.Error(), "1234567") {
 			t.Errorf("shows the secret: %v", err)
 		}
+	}
+}
+
+// A secret that the file is too broken to tell, or that stands where none may.
+func TestSecretsInTheWrongPlaceAreNotInErrors(t *testing.T) {
+	for _, text := range []string{
+		"admin:\n  token: hunter2hunter2hunter2: x\n", in("admin: {tokn: hunter2hunter2}"), in("admin: {\"Token\": \"hunter2hunter2\"}"), in("token: hunter2hunter2"),
+		"upstreams: {a: {endpoints: [\"http://user:hunter2@a\"]}}", "upstreams:\n  a:\n    endpoints: [\"http://user:p@hunter2@a\"]\n",
+	} {
+		_, err := Parse("f", []byte(text), nil)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "f:") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// Where it is to be found is no secret, and helps.
+	if _, err := Parse("f", []byte(in("tokens: ${file:/run/token}")), nil); err == nil || !strings.Contains(err.Error(), "4 | tokens: ${file:/run/token}") {
+		t.Errorf("the line is not shown: %v", err)
+	}
+}
+
+func TestASecretMayNotStandOnTheCommandLine(t *testing.T) {
+	flags := []Flag{{"--upstream", "upstreams.a.endpoints", "http://a"}, {"--set", "admin.token", "0123456789abcdef"}}
+	_, err := Load("", nil, flags)
+	if err == nil || !strings.HasPrefix(err.Error(), "flag --set: admin.token is a secret, ") || strings.Contains(err.Error(), "0123456789") {
+		t.Errorf("got %v", err)
+	}
+	c, err := Load("", []string{"FUSEBOX_ADMIN_TOKEN=0123456789abcdef", "FUSEBOX_ADMIN_HOSTS=fusebox, fusebox.shop.svc"}, flags[:1])
+	if err != nil || c.Admin.Token != "0123456789abcdef" || len(c.Admin.Hosts) != 2 || c.Admin.Hosts[1] != "fusebox.shop.svc" {
+		t.Errorf("of the environment: %v, %v", c, err)
 	}
 }
 

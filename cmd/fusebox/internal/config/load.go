@@ -171,6 +171,10 @@ func (o *overrides) setting(path string, v reflect.Value, f field) bool {
 	} else if !isEnv {
 		return false
 	}
+	if isFlag && v.Type() == reflect.TypeFor[Secret]() {
+		o.fail(at, path, "is a secret, and must not stand on the command line, which others can read: put it into a file, or into %s", name)
+		return true
+	}
 	maps.DeleteFunc(o.secrets, func(old, _ string) bool { return old == path || strings.HasPrefix(old, path+"[") })
 	o.put(at, path, text, v, f)
 	return true

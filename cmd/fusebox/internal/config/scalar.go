@@ -68,6 +68,9 @@ func (a Address) Loopback() bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
+// Host is a host name without a port, in small letters.
+type Host string
+
 // Endpoint is the URL of a server.
 type Endpoint string
 
@@ -116,6 +119,9 @@ type scalar struct {
 // written without an exponent.
 const least = 1e-9
 
+// domain is the pattern of a host name.
+const domain = `[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*`
+
 var (
 	errRule = errors.New("the rule says it all")
 
@@ -127,7 +133,8 @@ var (
 	endpointText = regexp.MustCompile(`^(http|https|h2c)://`)
 	nameText     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	headerText   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	hostText     = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$|^\[[0-9a-f:.]+\]$`)
+	hostText     = regexp.MustCompile(`^(\*\.)?` + domain + `$|^\[[0-9a-f:.]+\]$`)
+	domainText   = regexp.MustCompile(`^` + domain + `$`)
 	sizeUnits    = map[string]int64{"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 	// scalars has every type of value a file can hold.
@@ -146,6 +153,7 @@ var (
 		reflect.TypeFor[Size]():          {isString, "a size with a unit: 64KiB, 1MB", parseSize},
 		reflect.TypeFor[Statuses]():      {isString | isInteger, "a status from 100 to 599: 503, 5xx or 500-504", parseStatuses},
 		reflect.TypeFor[Address]():       {isString, "host:port with a port from 0 to 65535, or unix:/path", parseAddress},
+		reflect.TypeFor[Host]():          {isString, "a host name in small letters, without a port: fusebox.internal", parseHost},
 		reflect.TypeFor[Endpoint]():      {isString, "a URL of http, https or h2c with a host: http://localhost:9000", parseEndpoint},
 	}
 )
@@ -279,6 +287,13 @@ func parseAddress(s string) (any, error) {
 		return nil, errRule
 	}
 	return Address(s), nil
+}
+
+func parseHost(s string) (any, error) {
+	if !domainText.MatchString(s) {
+		return nil, errRule
+	}
+	return Host(s), nil
 }
 
 func portOK(port string) bool {

@@ -173,6 +173,8 @@ func (w *schemaWriter) scalar(t reflect.Type, f field) object {
 		text(statusText.String())
 	case reflect.TypeFor[Address]():
 		text(`^(unix:/.*|([^:/\s]*|\[[^/\s]*\]):[0-9]{1,5})$`)
+	case reflect.TypeFor[Host]():
+		text(domainText.String())
 	case reflect.TypeFor[Endpoint]():
 		text(`^(http|https|h2c)://[^/@?#\s]+(/[^?#]*)?$`)
 	}
@@ -259,7 +261,7 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 	schema := compiled(t)
 	valid := []string{
 		in(""), in("listen: unix:/run/x"), in("listen: '[::1]:80'"), in("listen: ${LISTEN}"), in("x-anything: {goes: [1]}"),
-		in("admin: {listen: off, token: 0123456789abcdef}"), in("logging: {level: warn, format: json, access: stdout}"),
+		in("admin: {listen: off, token: 0123456789abcdef}"), in("admin: {hosts: [fusebox, fusebox.shop.svc, '${A}']}"), in("admin: {hosts: []}"), in("logging: {level: warn, format: json, access: stdout}"),
 		in("shutdown: {wait: off, grace: 1h2m3.5s}"), in("routes: [{upstream: a, host: '*.x', prefix: /y}]"), in("routes: [{upstream: '${A}'}]"),
 	}
 	for _, section := range []string{
@@ -278,7 +280,7 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 		"{}", "[]", "listen: :80", "upstreams: {}", "upstreams: {a: {}}", "upstreams: {a: {endpoints: []}}", "upstreams: {A: {endpoints: [http://a]}}",
 		"upstreams: {-a: {endpoints: [http://a]}}", "upstreams: {a: {endpoints: [http://a, http://a]}}", "upstreams: {a: {endpoints: http://a}}",
 		"upstreams: {a: {endpoints: [ftp://a]}}", "upstreams: {a: {endpoints: ['http://u:p@a']}}", "upstreams: {a: {endpoints: ['http://a?b']}}",
-		"upstreams: {a: }", in("x: 1"), in("listen: 80"), in("listen: a"), in("listen: ''"), in("admin: "), in("admin: {token: short}"), in("admin: {token: 1}"),
+		"upstreams: {a: }", in("x: 1"), in("listen: 80"), in("listen: a"), in("listen: ''"), in("admin: "), in("admin: {token: short}"), in("admin: {token: 1}"), in("admin: {hosts: fusebox}"), in("admin: {hosts: ['fusebox:9901']}"), in("admin: {hosts: ['*.svc']}"), in("admin: {hosts: [Fusebox]}"), in("admin: {hosts: ['']}"),
 		in("logging: {level: loud}"), in("logging: {access: true}"), in("shutdown: {grace: off}"), in("shutdown: {grace: 5}"), in("shutdown: {wait: -5s}"), in("shutdown: {wait: 1d}"),
 		in("routes: []"), in("routes: {}"), in("routes: [{}]"), in("routes: [{upstream: 1}]"), in("routes: [{upstream: a, path: /}]"),
 	}

@@ -44,11 +44,17 @@ type Admin struct {
 	// Token is what a write must bear, at least 16 characters. Best given as
 	// ${file:PATH}; never shown. Default: none.
 	Token Secret `yaml:"token"`
+
+	// Hosts are names that a request may be addressed to beside localhost and
+	// addresses, which always are: others are refused, as a web page may have made
+	// its own name point here. Default: none.
+	Hosts []Host `yaml:"hosts"`
 }
 
 // Logging says what is logged, and how. Logs go to standard error.
 type Logging struct {
 	// Level is the least level logged: debug, info, warn or error. Default info.
+	// Attempts to write to the admin listener always are.
 	Level string `yaml:"level" default:"info" enum:"debug,info,warn,error"`
 
 	// Format is text or json. Default text.

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -128,6 +129,10 @@ func TestReloadTellsWhatIsDifferent(t *testing.T) {
 		return served(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodPost || r.URL.Path != "/-/reload" || r.Header.Get("Authorization") != "Bearer "+token {
 				t.Errorf("a request %s %s", r.Method, r.URL)
+			}
+			var asked request
+			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.By == "" {
+				t.Errorf("nobody does it: %v", err)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)

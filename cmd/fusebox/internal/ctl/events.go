@@ -184,6 +184,11 @@ func eventText(s *style, e sse.Event) (at time.Time, sentence string) {
 		if json.Unmarshal([]byte(e.Data), &a) == nil {
 			return a.At, auditText(&a)
 		}
+	case "reload":
+		var r reloadEvent
+		if json.Unmarshal([]byte(e.Data), &r) == nil && r.Cause != "" {
+			return time.Time{}, r.text()
+		}
 	case "list":
 		return time.Time{}, "breakers came or went; ls lists them"
 	case "reset":
@@ -195,7 +200,9 @@ func eventText(s *style, e sse.Event) (at time.Time, sentence string) {
 // auditText says who did what.
 func auditText(a *fuseboxadmin.AuditRecord) string {
 	var b strings.Builder
-	b.WriteString(safeName(a.Name) + " ")
+	if a.Name != "" { // none: it is of the program, not of a breaker
+		b.WriteString(safeName(a.Name) + " ")
+	}
 	switch {
 	case a.Mode == "":
 		b.WriteString(safe(a.Action))
@@ -204,7 +211,10 @@ func auditText(a *fuseboxadmin.AuditRecord) string {
 	default:
 		b.WriteString(safe(a.Mode) + " until lifted")
 	}
-	b.WriteString(" by " + safe(a.By) + " from " + safe(a.Remote))
+	if a.By != "" {
+		b.WriteString(" by " + safe(a.By))
+	}
+	b.WriteString(" from " + safe(a.Remote))
 	if a.Reason != "" {
 		b.WriteString(": " + safe(a.Reason))
 	}

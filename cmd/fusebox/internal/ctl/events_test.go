@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tmaxmax/go-sse"
+
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/fuseboxadmin"
 )
@@ -88,6 +90,21 @@ func TestEventsAreSentences(t *testing.T) {
 		t.Errorf("an escape sequence came through: %q", f.out.String())
 	}
 	f.over(0)
+}
+
+func TestEventsOfTheProgramAreSentences(t *testing.T) {
+	s := &style{zone: time.UTC}
+	for _, c := range [][3]string{
+		{"audit", `{"action": "reload", "name": "", "remote": "10.0.0.1:5", "status": 200}`, "reload from 10.0.0.1:5"},
+		{"audit", `{"action": "reload", "name": "", "by": "ann", "reason": "r\u001b", "remote": "10.0.0.1:5"}`, `reload by ann from 10.0.0.1:5: r\x1b`},
+		{"reload", `{"cause": "SIGHUP", "success": true, "changes": "listen, +upstreams.a", "restart": ["listen"]}`, "configuration reloaded (SIGHUP), changes: listen, +upstreams.a; holds only after a restart: listen"},
+		{"reload", `{"cause": "c", "success": false, "errors": [{"path": "x", "file": "f", "line": 1, "column": 2, "message": "is no\u001b"}]}`, `reload failed (c): the configuration is as before: f:1:2: x is no\x1b`},
+		{"reload", `{"of": "another program"}`, `reload {"of": "another program"}`},
+	} {
+		if _, got := eventText(s, sse.Event{Type: c[0], Data: c[1]}); got != c[2] {
+			t.Errorf("%s: %q, want %q", c[1], got, c[2])
+		}
+	}
 }
 
 func TestEventsAsJSONLines(t *testing.T) {
@@ -279,7 +296,7 @@ func TestEventsOfTargetsThatFail(t *testing.T) {
 	ctl(t, "events", "--target", page, "--target", refuses).ended(1).complains("no stream of events", "404 Not Found")
 	down := nobody(t)
 	f := follow(t, "events", "--target", page, "--target", a.url, "--target", down, "--target", huge)
-	f.connected(1)
+	soon(t, "it is not followed", func() bool { return strings.Contains(f.err.String(), a.url+": connected") })
 	trip(t, b, errors.New("down")) // those that fail keep nobody from this one
 	f.sees("payments closed -> open")
 	soon(t, "no word about the one that is down", func() bool { return strings.Contains(f.err.String(), down+": ") })

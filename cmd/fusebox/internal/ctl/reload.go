@@ -54,7 +54,7 @@ func reloadCommand(o *options) *cobra.Command {
 
 func reload(ctx context.Context, s *session, t *target) result[reloaded] {
 	data := new(reloaded)
-	err := s.call(ctx, t, http.MethodPost, "-/reload", nil, data)
+	err := s.call(ctx, t, http.MethodPost, "-/reload", request{By: author()}, data)
 	refused, bad := new(refusedError), new(unloadable)
 	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity &&
 		json.Unmarshal(refused.body, bad) == nil && len(bad.Errors) > 0 {
@@ -79,6 +79,27 @@ func (u *unloadable) text() string {
 		parts = append(parts, part+e.Message)
 	}
 	return "the configuration is as before: " + strings.Join(parts, "; ")
+}
+
+// reloadEvent is the data of an event "reload".
+type reloadEvent struct {
+	Cause   string   `json:"cause"`
+	Success bool     `json:"success"`
+	Changes string   `json:"changes"`
+	Restart []string `json:"restart"`
+	unloadable
+}
+
+// text is the event as a sentence.
+func (r *reloadEvent) text() string {
+	if !r.Success {
+		return safe("reload failed (" + r.Cause + "): " + r.unloadable.text())
+	}
+	text := "configuration reloaded (" + r.Cause + "), changes: " + r.Changes
+	if len(r.Restart) > 0 {
+		text += "; holds only after a restart: " + strings.Join(r.Restart, ", ")
+	}
+	return safe(text)
 }
 
 func (r *reloaded) write(w io.Writer, where string) {

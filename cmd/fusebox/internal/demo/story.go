@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/fuseboxadmin"
@@ -52,7 +53,13 @@ func shown(a net.Addr) string {
 
 // tell writes a line, with the seconds since the beginning.
 func (s *story) tell(format string, args ...any) {
-	fmt.Fprintf(s.w, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	text := strings.Map(func(r rune) rune { // a reason, say, is what somebody wrote
+		if !unicode.IsPrint(r) {
+			return '\ufffd'
+		}
+		return r
+	}, fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.w, "%6.1fs  %s\n", time.Since(s.began).Seconds(), text)
 }
 
 func (s *story) result(answered, refused bool) {

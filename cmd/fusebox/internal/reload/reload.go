@@ -210,10 +210,11 @@ func (r *Reloader) tell(cause string, result Result) {
 }
 
 // waiting returns the settings that differ from those of the start and hold
-// until a restart.
+// until a restart. A list is one.
 func (r *Reloader) waiting(c *config.Config) (paths []string) {
 	for _, path := range config.Diff(r.started, c).Other {
-		if slices.Contains(r.o.Restart, path) {
+		path, _, _ = strings.Cut(path, "[")
+		if slices.Contains(r.o.Restart, path) && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}

@@ -171,6 +171,14 @@ func TestApplyMayRefuse(t *testing.T) {
 	}
 }
 
+// A list that needs a restart is one setting, whichever of its items differ.
+func TestAListMayNeedARestart(t *testing.T) {
+	g := newRig(t, func(r *Reloader) { r.o.Restart = []string{"listen", "admin.hosts"} })
+	put(t, g.file, "admin: {hosts: [a, b]}\n"+text(2))
+	g.has(2)
+	g.until("it waits for a restart", func() bool { return slices.Equal(g.Status().Restart, []string{"admin.hosts"}) })
+}
+
 // Some file systems tell of no changes.
 func TestFilesAreComparedWithoutEvents(t *testing.T) {
 	var buffer lockedBuffer

@@ -4,8 +4,8 @@
 //
 // # Order
 //
-// At the start: the configuration is read and checked whole; the access log is
-// opened; all addresses are bound; then everything serves. If one of them fails,
+// At the start: the configuration is read and checked whole; all addresses are
+// bound; the access log is opened; then everything serves. If one of them fails,
 // nothing has served.
 //
 // At the end, on SIGTERM or SIGINT: /readyz fails; for the time of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 )
@@ -60,6 +61,8 @@ func (p *program) drain(first os.Signal, signals <-chan os.Signal) error {
 		cancel()
 	}
 	p.closeAdmin(ctx)
+	// A reload may still wait for a file that cannot be opened: now a signal kills.
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	if cut > 0 {
 		return cutError{cut, context.Cause(grace).Error()}
 	}

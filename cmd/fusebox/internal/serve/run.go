@@ -42,7 +42,9 @@ type options struct {
 }
 
 // onlyAtStart are the settings that hold until a restart.
-func onlyAtStart() []string { return []string{"listen", "admin.listen", "logging.format"} }
+func onlyAtStart() []string {
+	return []string{"listen", "admin.listen", "admin.hosts", "logging.format"}
+}
 
 // program is a running proxy with all that belongs to it.
 type program struct {
@@ -71,12 +73,13 @@ func run(o options) error {
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 
-	c, err := config.Load(o.file, o.env, o.flags)
+	c, err := load(o, signals)
 	if err != nil {
-		return &usageError{err}
+		return err
 	}
 	p := &program{o: o, logs: map[string]*accesslog.Log{}}
-	p.log = p.logger(c)
+	p.setLevel(c)
+	p.log = p.logger(c, &p.level)
 	for _, warning := range c.Warnings {
 		p.log.Warn(warning)
 	}
@@ -90,9 +93,33 @@ func run(o options) error {
 	return p.serve(c, signals)
 }
 
-func (p *program) logger(c *config.Config) *slog.Logger {
-	p.setLevel(c)
-	o := &slog.HandlerOptions{Level: &p.level}
+// load reads the configuration. A signal ends it: where the file is a pipe it may
+// have to be waited for.
+func load(o options, signals <-chan os.Signal) (*config.Config, error) {
+	var c *config.Config
+	var err error
+	done := make(chan struct{})
+	go func() {
+		c, err = config.Load(o.file, o.env, o.flags)
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			if err != nil {
+				return nil, &usageError{err}
+			}
+			return c, nil
+		case s := <-signals:
+			if s != syscall.SIGHUP { // it is being read
+				return nil, fmt.Errorf("ended by a signal (%v) before the configuration was read", s)
+			}
+		}
+	}
+}
+
+func (p *program) logger(c *config.Config, level slog.Leveler) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
 	if c.Logging.Format == "json" {
 		return slog.New(slog.NewJSONHandler(p.o.stderr, o))
 	}
@@ -144,8 +171,9 @@ func (p *program) build(c *config.Config) error {
 	p.api = &fuseboxadmin.Handler{
 		TokenFunc: func() string { return string(p.token.Load().(config.Secret)) },
 		Trusted:   fuseboxadmin.OnUnixSocket,
+		Hosts:     hosts(c),
 		Fallbacks: fallbacks(&metrics.Set),
-		Logger:    p.log,
+		Logger:    p.logger(c, slog.LevelInfo), // an audit has no gaps, whatever else is logged
 	}
 	p.proxy, err = proxy.New(c, proxy.Options{Admin: p.api, Metrics: &metrics.Set, Access: access, Logger: p.log})
 	if err != nil {
@@ -164,6 +192,14 @@ func (p *program) build(c *config.Config) error {
 	}, p.log)
 	p.adminServer.RegisterOnShutdown(p.api.Close)
 	return nil
+}
+
+// hosts are the names that the admin listener may be called by.
+func hosts(c *config.Config) (names []string) {
+	for _, h := range c.Admin.Hosts {
+		names = append(names, string(h))
+	}
+	return names
 }
 
 // apply puts a new configuration into effect, on the goroutine of reloads.
@@ -200,8 +236,14 @@ func (p *program) told(cause string, r reload.Result) {
 // stays open: requests in flight write to it, and it may be wanted again.
 func (p *program) openAccess(c *config.Config) (*accesslog.Log, error) {
 	target := c.Logging.Access
-	if target == "" || p.logs[target] != nil {
-		return p.logs[target], nil
+	switch l := p.logs[target]; {
+	case target == "" || l != nil && l == p.access.Load():
+		return l, nil
+	case l != nil: // its file may have been renamed since it was in use
+		if err := l.Reopen(); err != nil {
+			return nil, fmt.Errorf("logging.access: %w", err)
+		}
+		return l, nil
 	}
 	l, err := accesslog.Open(target)
 	if err != nil {

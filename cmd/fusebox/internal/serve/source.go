@@ -62,6 +62,8 @@ func (s *Source) Flags() ([]config.Flag, error) {
 		name, url, named := strings.Cut(given, "=")
 		if !named || strings.ContainsAny(name, ":/") { // it belongs to the URL
 			name, url = "default", given
+		} else if name == "" || strings.Contains(name, ".") {
+			return nil, usagef("--upstream %q must be URL or NAME=URL, the name with small letters, digits and hyphens between them", given)
 		}
 		path := "upstreams." + name + ".endpoints"
 		if i, ok := byName[path]; ok {
@@ -86,9 +88,10 @@ func (s *Source) Flags() ([]config.Flag, error) {
 	return all, nil
 }
 
-// Empty reports whether nothing says what to guard.
+// Empty reports whether nothing says what to guard, not even in part.
 func (s *Source) Empty() bool {
-	return s.File() == "" && len(s.upstreams) == 0 && len(s.set) == 0
+	return s.File() == "" && len(s.upstreams) == 0 && len(s.set) == 0 &&
+		!slices.ContainsFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "FUSEBOX_UPSTREAMS_") })
 }
 
 // given reports whether a flag or the environment sets what has a flag of its own.
