@@ -37,7 +37,8 @@ func copied(sent, req *http.Request) *http.Request {
 }
 
 // attempt makes the request, whose body src is, if it has one, and finishes the
-// permit, at the latest when the body of the response has ended.
+// permit, at the latest when the body of the response has ended. An error beside a
+// response says why that is a failure.
 func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *source) (resp *http.Response, o fusebox.Outcome, err error) {
 	ctx := req.Context()
 	var b *body // what lasts until the end of the response
@@ -66,22 +67,26 @@ func (t *Transport) attempt(permit *fusebox.Permit, req *http.Request, src *sour
 		returned = true
 		return nil, o, err
 	}
-	switch o = t.judge(resp); o {
-	case fusebox.Success:
-		if t.JudgeBody && hasBody(req, resp) {
-			b.hold(permit)
-		} else {
-			permit.Record(o)
-		}
-	case fusebox.Ignored:
-		permit.Record(o)
-	default:
+	o = t.judge(resp)
+	held := o == fusebox.Success && t.JudgeBody && hasBody(req, resp)
+	switch {
+	case held:
+		b.hold(permit, resp, t.Check)
+	case o == fusebox.Success && t.Check != nil:
+		err = t.Check(resp)
+	case o != fusebox.Success && o != fusebox.Ignored:
+		err = &StatusError{resp.StatusCode}
+	}
+	switch {
+	case err != nil:
 		o = fusebox.Failure
-		permit.Finish(ctx, &StatusError{resp.StatusCode})
+		permit.Finish(ctx, err)
+	case !held:
+		permit.Record(o)
 	}
 	b.wrap(resp)
 	returned = true
-	return resp, o, nil
+	return resp, o, err
 }
 
 // ErrRequestBody is matched by the error of an attempt that the request's own
@@ -105,21 +110,33 @@ type source struct {
 	io.ReadCloser
 	busy    atomic.Bool // somebody waits for it
 	failure atomic.Pointer[error]
-	instead *source // of which Base has made this one anew; nil: of none
+	instead *source // of which Base has made this one anew, and which remembers for it; nil: of none
 }
 
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
-	s.busy.Store(true)
+	first := s
+	if s.instead != nil {
+		first = s.instead
+	}
+	first.busy.Store(true)
 	n, err := s.ReadCloser.Read(p)
-	s.busy.Store(false)
+	first.busy.Store(false)
 	if err != nil && err != io.EOF {
-		s.failure.CompareAndSwap(nil, &err)
-		if s.instead != nil {
-			s.instead.failure.CompareAndSwap(nil, &err)
-		}
+		first.failure.CompareAndSwap(nil, &err)
 	}
 	return n, err
+}
+
+// anew returns a Request.GetBody whose bodies stand for s.
+func (s *source) anew(get func() (io.ReadCloser, error)) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		body, err := get()
+		if err != nil {
+			return nil, err
+		}
+		return &source{ReadCloser: body, instead: s}, nil
+	}
 }
 
 // failed reports whether err, of an attempt, comes from the request's own body.

@@ -40,8 +40,10 @@ type body struct {
 	late   *timeoutError
 
 	judged  bool
-	unwatch func() bool   // of the caller's context; nil: it is not watched
-	took    time.Duration // to the head
+	resp    *http.Response             // what is judged
+	check   func(*http.Response) error // Transport.Check
+	unwatch func() bool                // of the caller's context; nil: it is not watched
+	took    time.Duration              // to the head
 	guard   guard
 }
 
@@ -78,9 +80,9 @@ func (b *body) send(t *Transport, req *http.Request) (*http.Response, error) {
 func (b *body) timedOut() bool { return b.late != nil && errors.Is(context.Cause(b.ctx), b.late) }
 
 // hold takes the permit over until the body ends.
-func (b *body) hold(permit *fusebox.Permit) {
+func (b *body) hold(permit *fusebox.Permit, resp *http.Response, check func(*http.Response) error) {
 	permit.Renew()
-	b.judged = true
+	b.judged, b.resp, b.check = true, resp, check
 	b.guard.permit = permit.Take()
 	if b.caller.Done() != nil {
 		b.unwatch = context.AfterFunc(b.caller, b.left)
@@ -135,16 +137,22 @@ func (b *body) Read(p []byte) (int, error) {
 // error for the caller.
 func (b *body) ended(err error) error {
 	defer b.end()
-	if err == io.EOF { //nolint:errorlint // a Reader returns it bare; wrapped it is something else
-		b.finish((*body).good)
-		return err
-	}
-	if b.timedOut() {
-		err = b.late
-	}
 	verdict := err
+	switch {
+	case err == io.EOF: //nolint:errorlint // a Reader returns it bare; wrapped it is something else
+		verdict = nil
+		if b.check != nil && b.judged {
+			verdict = b.check(b.resp)
+		}
+		if verdict == nil {
+			b.finish((*body).good)
+			return err
+		}
+	case b.timedOut():
+		err, verdict = b.late, b.late
+	}
 	if callerLeft(b.caller) {
-		verdict = fusebox.Ignore(err) // else a long stream that its caller leaves would be a slow failure
+		verdict = fusebox.Ignore(verdict) // else a long stream that its caller leaves would be a slow failure
 	}
 	b.finish(func(b *body, permit *fusebox.Permit) { permit.Finish(b.caller, verdict) })
 	return err

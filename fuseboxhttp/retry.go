@@ -77,13 +77,14 @@ func (c *call) attempt(context.Context) error {
 		}
 	}
 	resp, outcome, err := c.t.attempt(&permit, req, src)
-	c.resp, c.err = resp, err
-	if err != nil && outcome == fusebox.Ignored {
-		return retry.Permanent(err)
-	}
-	if err != nil {
+	if c.resp = resp; resp == nil {
+		c.err = err
+		if outcome == fusebox.Ignored {
+			return retry.Permanent(err)
+		}
 		return c.mark(err)
 	}
+	c.err = nil
 	if resp.Request == req {
 		resp.Request = c.req
 	}
@@ -91,7 +92,10 @@ func (c *call) attempt(context.Context) error {
 	if outcome != fusebox.Failure && status != http.StatusRequestTimeout {
 		return nil
 	}
-	err = &answer{&StatusError{status}, c}
+	if err == nil {
+		err = &StatusError{status}
+	}
+	err = &answer{err, c}
 	if d, ok := retry.ParseAfter(resp.Header["Retry-After"], time.Now()); ok {
 		err = retry.After(err, d)
 	}
@@ -206,11 +210,11 @@ func (c *call) closeNext() {
 
 // answer is the error of an attempt that was answered, but not well.
 type answer struct {
-	*StatusError
+	error
 	call *call
 }
 
-func (a *answer) Unwrap() error { return a.StatusError }
+func (a *answer) Unwrap() error { return a.error }
 
 // What a discarded response may still cost, to keep its connection.
 const (

@@ -30,7 +30,8 @@ import (
 //
 // With neither JudgeBody nor Timeout nor Retry, responses and requests without a
 // body pass untouched, and a success allocates nothing. A request with a body is
-// copied, shallowly, so that errors of the body are seen: two allocations.
+// copied, shallowly, so that errors of the body are seen: two allocations, three
+// where it has GetBody.
 type Transport struct {
 	// Base makes the requests. nil: [http.DefaultTransport].
 	Base http.RoundTripper
@@ -59,6 +60,15 @@ type Transport struct {
 	// the body. A panic in it is a failure, closes the body and passes on.
 	// nil: the function [Classify].
 	Classify func(*http.Response) fusebox.Outcome
+
+	// Check finds fault with an answer that is a success by Classify, for protocols
+	// that tell in a header or a trailer what became of a request, as gRPC does.
+	// It is called once, when the answer is over: at the end of its body with
+	// JudgeBody, else at the head. Its error is judged like one of the request:
+	// by default it is a failure, ignored if the caller has left. Retry goes by
+	// errors at the head alone. It may neither read nor close the body, and is safe
+	// for concurrent use. nil: status and body say all.
+	Check func(*http.Response) error
 
 	// JudgeBody waits with a success until the end of the response's body: for
 	// streams, and dependencies that die in the middle of an answer. A body
@@ -109,12 +119,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		src = &source{ReadCloser: req.Body}
 		sent = copied(sent, req)
 		sent.Body = src
+		if req.GetBody != nil {
+			sent.GetBody = src.anew(req.GetBody)
+		}
 	}
 	resp, _, err := t.attempt(&permit, sent, src)
-	if resp != nil && resp.Request == sent {
+	if resp == nil {
+		return nil, err
+	}
+	if resp.Request == sent {
 		resp.Request = req
 	}
-	return resp, err
+	return resp, nil
 }
 
 // admit is allow for a request that is not attempted again: unless it is

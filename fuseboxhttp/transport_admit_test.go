@@ -163,3 +163,44 @@ func TestRepeatable(t *testing.T) {
 		}
 	}
 }
+
+// Base makes a body anew where a connection turns out to be stale, also where there
+// is no retry policy.
+func TestABodyMadeAnewIsNotTheHostsFaultEither(t *testing.T) {
+	broken := errors.New("broken")
+	never, feed := io.Pipe()
+	defer feed.Close()
+	for name, body := range map[string]io.Reader{
+		"it fails":         readerFunc(func([]byte) (int, error) { return 0, broken }),
+		"it does not come": never,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := &fuseboxhttp.Transport{Timeout: 20 * time.Millisecond, Base: memory(func(req *http.Request) (*http.Response, error) {
+				again, err := req.GetBody()
+				if err != nil {
+					return nil, err
+				}
+				done := make(chan error, 1)
+				go func() {
+					_, err := again.Read(make([]byte, 1))
+					done <- err
+				}()
+				select {
+				case err := <-done:
+					return nil, err
+				case <-req.Context().Done():
+					return nil, context.Cause(req.Context())
+				}
+			})}
+			req := requestTo("PUT", "http://example.com/", strings.NewReader("body"))
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body), nil }
+			if _, err := tr.RoundTrip(req); !errors.Is(err, fuseboxhttp.ErrRequestBody) {
+				t.Errorf("%v", err)
+			}
+			b, _ := tr.Breakers().Lookup("example.com")
+			if n := b.Snapshot().Totals; n.Failures != 0 || n.Ignored != 1 {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}

@@ -25,7 +25,8 @@ import (
 )
 
 // Log is where lines go. It is safe for concurrent use: each line is one write,
-// and lines never interleave.
+// and lines never interleave. A file has the line when [Log.Write] returns. To a pipe,
+// a terminal or another device, whose reader may stop, a goroutine writes, until Close.
 type Log struct {
 	path    string // "": out is not to be opened again
 	out     atomic.Pointer[output]
@@ -41,9 +42,9 @@ func Open(target string) (*Log, error) {
 	l := &Log{lines: sync.Pool{New: func() any { return newLine() }}}
 	switch target {
 	case "stdout":
-		l.out.Store(&output{unclosed{os.Stdout}})
+		l.out.Store(l.to(os.Stdout, unclosed{os.Stdout}))
 	case "stderr":
-		l.out.Store(&output{unclosed{os.Stderr}})
+		l.out.Store(l.to(os.Stderr, unclosed{os.Stderr}))
 	default:
 		l.path = target
 		if err := l.Reopen(); err != nil {
@@ -51,6 +52,14 @@ func Open(target string) (*Log, error) {
 		}
 	}
 	return l, nil
+}
+
+// to returns the output to a file; out writes to it.
+func (l *Log) to(f *os.File, out io.WriteCloser) *output {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return &output{out}
+	}
+	return &output{newQueue(out, &l.dropped)}
 }
 
 // unclosed is a stream of the process, which is not the log's to close.
@@ -70,17 +79,18 @@ func (l *Log) Reopen() error {
 	if err != nil {
 		return fmt.Errorf("access log: %w", err)
 	}
-	if old := l.out.Swap(&output{f}); old != nil {
+	if old := l.out.Swap(l.to(f, f)); old != nil {
 		return old.Close()
 	}
 	return nil
 }
 
-// Close closes the file. Lines written afterwards are dropped.
+// Close closes the file. Lines written afterwards are dropped. Where a goroutine
+// writes, it has a second for what it has.
 func (l *Log) Close() error { return l.out.Load().Close() }
 
 // Dropped returns how many lines could not be written: the disk is full, the
-// reader of a pipe has gone.
+// reader of a pipe has gone, or does not keep up and 4 MiB or 4096 lines wait for it.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Time is an instant in a line, in UTC with milliseconds: 2026-05-04T10:11:12.345Z.
@@ -153,8 +163,8 @@ func newLine() *line {
 	return l
 }
 
-// Write writes a line. It returns when it is written; one that cannot be is
-// dropped, and counted.
+// Write writes a line. One that cannot be written is dropped, and counted. It does not
+// wait for the reader of a pipe.
 func (l *Log) Write(r *Record) {
 	line := l.lines.Get().(*line)
 	defer l.lines.Put(line)

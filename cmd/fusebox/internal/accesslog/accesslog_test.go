@@ -1,6 +1,7 @@
 package accesslog_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,5 +151,72 @@ func TestAPipeThatNobodyReadsIsAnError(t *testing.T) {
 	}
 	if line, err := io.ReadAll(reader); err != nil || !strings.Contains(string(line), `"GET"`) {
 		t.Errorf("read %q, %v", line, err)
+	}
+}
+
+// The reader of a pipe may stop: requests do not stop with it.
+func TestAReaderThatStopsHoldsNobodyUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0) // so that no open waits for another
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	l := open(t, path)
+	r := &accesslog.Record{Path: strings.Repeat("x", 16_000)}
+	const n = 1000
+	for range n { // of which a pipe and the queue take a part
+		l.Write(r)
+	}
+	dropped := l.Dropped()
+	if dropped == 0 || dropped > n-200 {
+		t.Errorf("%d of %d lines are dropped", dropped, n)
+	}
+	lines := bufio.NewReader(reader)
+	for range n - int(dropped) { // whole, and all that were not dropped
+		line, err := lines.ReadBytes('\n')
+		var got struct{ Path string }
+		if err == nil {
+			err = json.Unmarshal(line, &got)
+		}
+		if err != nil || got.Path != r.Path {
+			t.Fatalf("line %q: %v", line, err)
+		}
+	}
+	l.Write(r)
+	if l.Dropped() != dropped {
+		t.Error("a line is dropped although the reader goes on")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := lines.ReadBytes('\n'); err != nil {
+		t.Errorf("the last line is lost by Close: %v", err)
+	}
+	l.Write(r)
+	if l.Dropped() != dropped+1 {
+		t.Error("a line after Close is not dropped")
+	}
+}
+
+func TestCloseDoesNotWaitForAReaderThatHasStopped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	l := open(t, path)
+	for range 100 {
+		l.Write(&accesslog.Record{Path: strings.Repeat("x", 1000)})
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -250,7 +250,10 @@ type Breaker struct {
 }
 
 // Failure says which answers are failures. An error (no connection, no answer
-// in time) always is one; a client that leaves never is.
+// in time) always is one; a client that leaves never is. Of gRPC, whose answers all
+// have status 200, the status in the trailer decides: Canceled, Unknown,
+// DeadlineExceeded, ResourceExhausted, Internal, Unavailable and DataLoss are
+// failures.
 type Failure struct {
 	// Statuses are failures: 503, 5xx, 500-504. Default [5xx, 429].
 	Statuses []Statuses `yaml:"statuses" default:"5xx,429"`

@@ -18,8 +18,8 @@ import (
 // Cache keeps answers. Those used or renewed least recently go first. It is safe
 // for concurrent use. Make one with [New].
 //
-// An answer is kept if both sides allow it: the request is a GET without
-// credentials, cookies and range, and does not say Cache-Control: no-store; the
+// An answer is kept if both sides allow it: the request is a GET without a
+// body, credentials, cookies and range, and does not say Cache-Control: no-store; the
 // response is a 2xx other than 206, says neither no-store nor private, sets no
 // cookie, has no trailer, and varies with nothing, or with headers of the request,
 // which must then be the same. There is one answer for a URL.
@@ -83,7 +83,7 @@ func (c *Cache) grow(n int64) bool {
 // may be given.
 func Asks(r *http.Request) bool {
 	h := r.Header
-	return r.Method == http.MethodGet && h["Authorization"] == nil && h["Cookie"] == nil && h["Range"] == nil &&
+	return r.Method == http.MethodGet && (r.Body == nil || r.Body == http.NoBody) && h["Authorization"] == nil && h["Cookie"] == nil && h["Range"] == nil &&
 		!says(h, "no-store")
 }
 

@@ -80,6 +80,11 @@ func TestWhatIsKept(t *testing.T) {
 			t.Errorf("a request with %s may be answered", h)
 		}
 	}
+	withBody := request("/")
+	withBody.Body = io.NopCloser(strings.NewReader("which decides what is answered"))
+	if lastgood.Asks(withBody) {
+		t.Error("a request with a body may be answered")
+	}
 	if lastgood.Asks(request("/", "Cache-Control", "no-store")) || !lastgood.Asks(request("/")) {
 		t.Error("Asks")
 	}

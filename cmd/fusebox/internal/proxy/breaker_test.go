@@ -224,6 +224,21 @@ func TestC158AllEndpointsAreOut(t *testing.T) {
 	}
 }
 
+func TestAnEndpointHeldByHandIsPartOfTheShare(t *testing.T) {
+	a, b := newBackend(t, "A", 500), newBackend(t, "B", 200)
+	f := start(t, configuration(t, `
+		upstreams:
+		  x:
+		    endpoints: [%q, %q]
+		    breaker: {scope: endpoint, consecutive: 1, open-for: 1h, open-for-max: 1h}
+		    ejection: {max-share: 50%%}
+	`, a.URL, b.URL))
+	f.force(t, "x/"+b.where())
+	if got := f.tally(5); got["A"] != 5 {
+		t.Errorf("%v, want all from A: no more than half may be left out", got)
+	}
+}
+
 // force holds a breaker open through the admin API.
 func (f *fixture) force(t *testing.T, name string) {
 	t.Helper()
@@ -458,5 +473,33 @@ func TestARetryGoesToAnotherEndpointWhoseverTurnItIs(t *testing.T) {
 			    retry: {attempts: 2, base-delay: 1ms}
 		`, b.URL, bad, scope))
 		f.get("/").want(t, 200, "B")
+	}
+}
+
+func TestInShadowTheLogHasTheStateAtAdmission(t *testing.T) {
+	b := newBackend(t, "b", 500)
+	for _, scope := range []string{"upstream", "endpoint"} {
+		b.set(500)
+		f := start(t, configuration(t, `
+			upstreams:
+			  x:
+			    endpoints: [%q]
+			    breaker: {mode: shadow, scope: %s, consecutive: 2, open-for: 300ms, open-jitter: off, probes: 1}
+		`, b.URL, scope))
+		for range 4 {
+			f.get("/").want(t, 500, "b")
+		}
+		b.set(200)
+		name := f.names()[0]
+		eventually(t, "the end of the open period", func() bool { return f.breaker(name).State == fusebox.HalfOpen })
+		f.get("/").want(t, 200, "b")
+		f.get("/").want(t, 200, "b")
+		var states []string
+		for _, l := range f.lines(6) {
+			states = append(states, l.State)
+		}
+		if got, want := strings.Join(states, " "), "closed closed open open half-open closed"; got != want {
+			t.Errorf("%s: states %s, want %s", scope, got, want)
+		}
 	}
 }

@@ -26,15 +26,17 @@ type call struct {
 	stage    *stage    // what it holds of the upstream that answers; nil: nothing
 	first    stage     // of the route's upstream
 	tape     *tape     // of its body; nil: it has none
-	control  *http.ResponseController
+	out      http.ResponseWriter
+	answered bool // by an upstream, which may still read the body
 
 	reverse httputil.ReverseProxy
-	log     *entry // nil: the access log is off
+	values  [2]string // of headers, that they need no memory of their own
+	log     *entry    // nil: the access log is off
 }
 
 // serve passes the request on, and the answer back.
 func (c *call) serve(p *Proxy, w http.ResponseWriter) {
-	c.control = http.NewResponseController(w)
+	c.out = w
 	c.reverse = httputil.ReverseProxy{
 		Rewrite:      c.rewrite,
 		Transport:    c,
@@ -47,15 +49,36 @@ func (c *call) serve(p *Proxy, w http.ResponseWriter) {
 
 // interrupt ends the reading of the client's body, and with it, over HTTP/1, the
 // use of the connection.
-func (c *call) interrupt() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
+func (c *call) interrupt() error {
+	return http.NewResponseController(c.out).SetReadDeadline(time.Unix(1, 0))
+}
 
-// end lets go of what lasts as long as the answer.
+// linger is how long the server reads, over HTTP/1, what is left of a request's body
+// when there is an answer: it does not send the one before the other is over.
+const linger = 2 * time.Second
+
+// end lets go of what lasts as long as the answer. A client that has stopped sending
+// gets it all the same, and holds nothing.
 func (c *call) end() {
-	if c.tape != nil {
-		c.tape.stop()
+	if c.unread() && (c.tape == nil || !c.tape.stop()) && c.in.ProtoMajor == 1 {
+		_ = http.NewResponseController(c.out).SetReadDeadline(time.Now().Add(linger))
 	}
 	if c.stage != nil {
 		c.stage.end()
+	}
+}
+
+// unread reports whether there may be more to come of the request's body.
+func (c *call) unread() bool {
+	return c.in.ContentLength != 0 && (c.tape == nil || !c.tape.over())
+}
+
+// early is for an answer that begins before the request's body is over. Over HTTP/1
+// the server would take the rest away from the upstream, unless it is told not to. It
+// then has no use for the connection afterwards.
+func (c *call) early() {
+	if c.in.ProtoMajor == 1 && http.NewResponseController(c.out).EnableFullDuplex() == nil {
+		c.out.Header().Set("Connection", "close")
 	}
 }
 
@@ -63,10 +86,20 @@ func (c *call) end() {
 func (c *call) rewrite(pr *httputil.ProxyRequest) {
 	in, out := pr.In, pr.Out
 	pr.SetXForwarded()
-	out.Header["Forwarded"] = []string{forwarded(in)}
-	out.Header["Via"] = append(out.Header["Via"], via(in))
+	c.values = [...]string{forwarded(in), via(in)}
+	out.Header["Forwarded"] = c.values[:1:1]
+	if before := out.Header["Via"]; before != nil {
+		out.Header["Via"] = append(before, c.values[1])
+	} else {
+		out.Header["Via"] = c.values[1:]
+	}
 	out.URL.RawQuery = in.URL.RawQuery // as it stands: nothing here reads it
 	out.Trailer = in.Trailer           // is filled in when the body has been read
+	out.Header.Del("Http2-Settings")
+	if strings.Contains(strings.ToLower(out.Header.Get("Upgrade")), "h2c") { // what is asked there passes by routes and breakers
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}
 	if out.Body != nil {
 		record := c.upstream.record
 		if in.ContentLength > record {
@@ -112,6 +145,9 @@ func via(r *http.Request) string {
 // RoundTrip implements [http.RoundTripper]: it is the transport of the reverse proxy.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.upstream.answer(c, req)
+	if c.answered && c.unread() && resp.StatusCode != http.StatusSwitchingProtocols {
+		c.early()
+	}
 	if c.log != nil && err == nil {
 		c.log.answered(resp)
 	}
@@ -215,7 +251,7 @@ type entry struct {
 	http.ResponseWriter
 	out    *accesslog.Log
 	record accesslog.Record
-	failed bool // reading the answer's body failed
+	failed bool // the answer's body, or what comes after it
 	over   bool // the answer has been given whole
 }
 
@@ -235,7 +271,7 @@ func (e *entry) admitted(to choice, probe bool) {
 	case to.forced:
 		r.State = fusebox.Open
 	case last != nil && last.Mode == fusebox.Shadow: // its permits look alike
-		r.State = last.To
+		r.State = to.state
 	}
 }
 
@@ -252,20 +288,21 @@ func (e *entry) answered(resp *http.Response) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		e.record.Status = resp.StatusCode
 	} else if resp.Body != nil {
-		resp.Body = &watched{resp.Body, e}
+		resp.Body = &watched{resp.Body, resp, e}
 	}
 }
 
-// watched notes whether reading fails.
+// watched notes whether reading fails, or the end finds fault with the answer.
 type watched struct {
 	io.ReadCloser
+	resp  *http.Response
 	entry *entry
 }
 
 // Read implements io.Reader.
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && (err != io.EOF || check(b.resp) != nil) {
 		b.entry.failed = true
 	}
 	return n, err
@@ -297,10 +334,12 @@ func (e *entry) write(r *http.Request) {
 	rec := &e.record
 	rec.End.Time = time.Now()
 	rec.Duration = accesslog.Milliseconds(rec.End.Sub(rec.Start.Time))
-	if !e.over && rec.Outcome == outcomeSuccess { // the answer broke off
-		rec.Outcome = outcomeIgnored
-		if e.failed && !clientLeft(r) {
+	if rec.Outcome == outcomeSuccess {
+		switch {
+		case e.failed && !clientLeft(r):
 			rec.Outcome = outcomeFailure
+		case !e.over: // the answer broke off
+			rec.Outcome = outcomeIgnored
 		}
 	}
 	e.out.Write(rec)

@@ -24,6 +24,12 @@
 // that leaves, and a request whose own body fails or keeps an attempt waiting, are
 // ignored, and no fallback answers them.
 //
+// An answer of gRPC (Content-Type application/grpc, status 200) is judged by its
+// grpc-status as well, in the trailer or the head: Canceled, Unknown, DeadlineExceeded,
+// ResourceExhausted, Internal, Unavailable, DataLoss, one that gRPC does not have and
+// none at all are failures, the others are answers. A fallback stands in for one that
+// fails at its head.
+//
 // # Retries
 //
 // A request is made again if it may be processed twice, or has certainly not
@@ -44,7 +50,12 @@
 //	          breaker Fusebox-Breaker: payments; state=open; cause=failure-rate
 //
 // Their bodies are one line of text, with the upstream's name and nothing else of
-// what is inside.
+// what is inside. They are the same for gRPC: its clients take 502, 503 and 504 for
+// Unavailable, and 404 for Unimplemented.
+//
+// An answer that begins before the body of the request is over, over HTTP/1, closes the
+// connection when it is over. Where the proxy answers by itself, it waits two seconds
+// for what is left of a body.
 //
 // # Headers
 //

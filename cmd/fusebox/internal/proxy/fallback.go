@@ -89,7 +89,7 @@ func (u *upstream) answer(c *call, req *http.Request) (*http.Response, error) {
 		key = lastgood.Key(c.in)
 	}
 	resp, err := u.send(c, req)
-	failed := err == nil && u.fails(resp.StatusCode)
+	failed := err == nil && (u.fails(resp.StatusCode) || resp.ContentLength == 0 && check(resp) != nil)
 	result := outcome(req, failed, err)
 	c.judged(result)
 	if c.log != nil {
@@ -179,5 +179,6 @@ func (f *fallback) again(c *call, req *http.Request, resp *http.Response, err er
 // drop closes an answer that is not given.
 func (c *call) drop(resp *http.Response) {
 	drop(resp)
+	c.answered = false
 	c.stage.end()
 }

@@ -52,7 +52,7 @@ func (k *kept) apply(c *config.Upstream, answer *fixed) (u *upstream, gone []fun
 	}
 	u.late, u.lateTry = &lateError{u.total}, &lateError{u.perTry}
 	u.transport = &fuseboxhttp.Transport{
-		Base: connections{}, Admit: u.admit, Classify: u.classify, JudgeBody: true, Retry: policy,
+		Base: connections{}, Admit: u.admit, Classify: u.classify, Check: check, JudgeBody: true, Retry: policy,
 	}
 	return u, gone
 }
@@ -72,20 +72,24 @@ func (k *kept) applyEndpoints(u *upstream, c *config.Upstream) (gone []func()) {
 		u.guard = guardOf(k.name)
 	}
 	used := map[config.Endpoint]bool{}
+	alike := map[string]int{}
 	for _, at := range c.Endpoints {
 		used[at] = true
 		if k.servers[at] == nil {
 			k.servers[at] = newServer(at, k.proxy.options.RootCAs)
 		}
-		e := &endpoint{server: k.servers[at]}
-		if c.Breaker.Scope == config.ScopeEndpoint {
-			name := k.name + "/" + e.name
-			if named[name] { // by an endpoint of another scheme
-				name = k.name + "/" + string(at)
-			}
-			e.guard = guardOf(name)
+		alike[k.servers[at].name]++
+		u.endpoints = append(u.endpoints, &endpoint{server: k.servers[at]})
+	}
+	for i, e := range u.endpoints {
+		if c.Breaker.Scope != config.ScopeEndpoint {
+			break
 		}
-		u.endpoints = append(u.endpoints, e)
+		name := e.name
+		if alike[name] > 1 { // they differ in the scheme; whatever their order, none gets the breaker of another
+			name = string(c.Endpoints[i])
+		}
+		e.guard = guardOf(k.name + "/" + name)
 	}
 	u.mostOut = len(u.endpoints)
 	if c.Ejection != nil {

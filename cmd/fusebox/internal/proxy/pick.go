@@ -48,7 +48,18 @@ func (u *upstream) admit(req *http.Request) (*http.Request, fusebox.Permit, erro
 type choice struct {
 	endpoint *endpoint
 	guard    *guard
-	forced   bool // although the breaker refuses
+	state    fusebox.State // before it was asked, if there is an access log
+	forced   bool          // although the breaker refuses
+}
+
+// ask asks the breaker of g for e.
+func (s *stage) ask(g *guard, e *endpoint) (choice, fusebox.Permit, error) {
+	to := choice{endpoint: e, guard: g}
+	if s.call.log != nil {
+		to.state = g.State()
+	}
+	permit, err := g.Allow(s)
+	return to, permit.Take(), err
 }
 
 // pick chooses, and asks the breaker.
@@ -58,8 +69,7 @@ func (u *upstream) pick(s *stage) (choice, fusebox.Permit, error) {
 		turn = int(u.turn.Add(1) % uint64(len(u.endpoints)))
 	}
 	if u.guard != nil {
-		permit, err := u.guard.Allow(s)
-		return choice{endpoint: u.inTurn(s, turn), guard: u.guard}, permit.Take(), err
+		return s.ask(u.guard, u.inTurn(s, turn))
 	}
 	return u.choose(s, turn)
 }
@@ -98,9 +108,9 @@ func (u *upstream) choose(s *stage, turn int) (choice, fusebox.Permit, error) {
 				continue
 			}
 			if !e.skips(now) {
-				permit, err := e.guard.Allow(s)
+				to, permit, err := s.ask(e.guard, e)
 				if err == nil || !asked.add(err) {
-					return choice{endpoint: e, guard: e.guard}, permit.Take(), err
+					return to, permit.Take(), err
 				}
 			}
 			if !known {
@@ -118,7 +128,8 @@ func (u *upstream) choose(s *stage, turn int) (choice, fusebox.Permit, error) {
 }
 
 // keptIn returns the endpoints that are used although they are open, because
-// only so many may be left out: those that come first in the file are.
+// only so many may be left out: those held open by hand are, and of the others those
+// that come first in the file.
 func (u *upstream) keptIn(now time.Time) (kept []*endpoint) {
 	most := u.mostOut
 	if most >= len(u.endpoints) {
@@ -126,10 +137,15 @@ func (u *upstream) keptIn(now time.Time) (kept []*endpoint) {
 	}
 	out := 0
 	for _, e := range u.endpoints {
-		if !e.skips(now) && e.guard.State() == fusebox.Closed {
+		if e.held() {
+			out++
+		}
+	}
+	for _, e := range u.endpoints {
+		if e.held() || !e.skips(now) && e.guard.State() == fusebox.Closed {
 			continue
 		}
-		if out++; out > most && !e.held() {
+		if out++; out > most {
 			kept = append(kept, e)
 		}
 	}
@@ -139,7 +155,7 @@ func (u *upstream) keptIn(now time.Time) (kept []*endpoint) {
 // force uses an endpoint whose breaker refuses. The result goes to its meter.
 func (u *upstream) force(s *stage, e *endpoint) (choice, fusebox.Permit, error) {
 	permit, err := e.guard.meter.Allow(s)
-	return choice{e, e.guard, true}, permit.Take(), err
+	return choice{endpoint: e, guard: e.guard, forced: true}, permit.Take(), err
 }
 
 // allOpen decides what becomes of a request that no endpoint would be chosen for.
@@ -159,16 +175,13 @@ func (u *upstream) allOpen(s *stage, turn int, now time.Time, asked refusal) (ch
 		return u.force(s, best)
 	}
 	for e := range u.from(turn) {
-		if !e.skips(now) {
-			continue
+		if asked.first != nil && !e.skips(now) {
+			continue // has been asked, or has changed since a moment ago
 		}
-		permit, err := e.guard.Allow(s)
+		to, permit, err := s.ask(e.guard, e)
 		if err == nil || !asked.add(err) { // it may admit since a moment ago
-			return choice{endpoint: e, guard: e.guard}, permit.Take(), err
+			return to, permit.Take(), err
 		}
-	}
-	if asked.first == nil { // all have changed since a moment ago
-		return choice{}, fusebox.Permit{}, fmt.Errorf("fusebox: no endpoint of %q admits", u.name)
 	}
 	return choice{}, fusebox.Permit{}, &allOpenError{asked.first, u.name}
 }

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"cmp"
 	"crypto/x509"
 	"io"
 	"log"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -84,7 +86,7 @@ func (p *Proxy) InFlight() int { return int(p.inFlight.Load()) }
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
-	c := &call{in: r}
+	c := &call{in: r, out: w}
 	if out := p.access.Load(); out != nil {
 		c.log = newEntry(out, w, r)
 		defer c.log.write(r) // however the answer ends
@@ -95,6 +97,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
 		refuse(w, r, http.StatusMethodNotAllowed, "this is no tunnel")
+	case !strings.HasPrefix(cmp.Or(r.URL.Path, "/"), "/"), r.URL.Opaque != "":
+		refuse(w, r, http.StatusBadRequest, "the target is no path")
 	case climbs(r.URL.Path):
 		refuse(w, r, http.StatusBadRequest, "the path leads above its root")
 	default:

@@ -188,3 +188,26 @@ func TestManyReloadsUnderLoad(t *testing.T) {
 		return bytes.Count(stacks, []byte("(*persistConn).readLoop")) == 0
 	})
 }
+
+// Whatever their order, and whatever goes, none gets the breaker of another.
+func TestEndpointsThatDifferInTheSchemeHaveTheirOwnBreakers(t *testing.T) {
+	at := newBackend(t, "b", 200).where()
+	const text = "upstreams: {x: {endpoints: [%q, %q], breaker: {scope: endpoint}}}"
+	f := start(t, configuration(t, text, "http://"+at, "h2c://"+at))
+	names := []string{"x/h2c://" + at, "x/http://" + at}
+	f.force(t, names[1])
+	if err := f.Apply(configuration(t, text, "h2c://"+at, "http://"+at)); err != nil {
+		t.Fatal(err)
+	}
+	got := f.names()
+	slices.Sort(got)
+	if !slices.Equal(got, names) || f.breaker(names[0]).State != fusebox.Closed || f.breaker(names[1]).State != fusebox.Open {
+		t.Errorf("breakers %q, want %q, the second held open", got, names)
+	}
+	if err := f.Apply(configuration(t, "upstreams: {x: {endpoints: [%q], breaker: {scope: endpoint}}}", "h2c://"+at)); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.breaker("x/" + at).State; s != fusebox.Closed {
+		t.Errorf("%v, want closed: the one held open is gone", s)
+	}
+}

@@ -1,6 +1,11 @@
 package proxy_test
 
-import "testing"
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"testing"
+)
 
 func TestRoutes(t *testing.T) {
 	at := map[string]string{}
@@ -51,6 +56,26 @@ routes:
 			got.want(t, 404, "no route\n")
 		} else {
 			got.want(t, 200, c.want)
+		}
+	}
+}
+
+func TestTargetsThatAreNoPathsAreRefused(t *testing.T) {
+	b := newBackend(t, "b", 200)
+	f := start(t, configuration(t, "upstreams: {x: {endpoints: [\"%s/base\"]}}", b.URL))
+	for _, target := range []string{"http:secret", "x:secret", "*"} {
+		conn, err := f.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != 400 || b.count() != 0 {
+			t.Errorf("%s: status %d, %d requests to the upstream", target, resp.StatusCode, b.count())
 		}
 	}
 }

@@ -22,7 +22,7 @@ var errTooLong = errors.New("fusebox: the request's body is larger than what is 
 type tape struct {
 	src       io.Reader
 	limit     int64
-	interrupt func() // makes a Read of src return
+	interrupt func() error // makes a Read of src return
 	turn      chan struct{}
 
 	mu       sync.Mutex
@@ -33,23 +33,34 @@ type tape struct {
 	busy     bool  // somebody waits for src
 }
 
-func newTape(src io.Reader, limit int64, interrupt func()) *tape {
+func newTape(src io.Reader, limit int64, interrupt func() error) *tape {
 	return &tape{src: src, limit: limit, interrupt: interrupt, turn: make(chan struct{}, 1)}
 }
 
 // stop ends what the newest playback reads: its time is over. A transport returns
 // only when nobody reads the body any more, and a client may keep it waiting for
-// ever. If that is so, there is no more of the body.
-func (t *tape) stop() {
+// ever. If that is so, which stop reports, there is no more of the body, and nobody
+// reads it when stop returns: a server that finds somebody reading lifts the deadline.
+func (t *tape) stop() (interrupted bool) {
 	t.mu.Lock()
 	if t.newest != nil {
 		t.newest.closed = true
 	}
 	busy := t.busy
 	t.mu.Unlock()
-	if busy {
-		t.interrupt()
+	if !busy || t.interrupt() != nil {
+		return false
 	}
+	t.turn <- struct{}{}
+	<-t.turn
+	return true
+}
+
+// over reports whether src has been read to its end.
+func (t *tape) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Is(t.err, io.EOF)
 }
 
 // play returns the body from its beginning, or an error if that is not kept. It does

@@ -59,6 +59,10 @@ type stage struct {
 	try    context.Context // nil: none yet, or it has timed out
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+
+	// stopped is closed when the timer has stopped the body: any later, that could
+	// be the body of the next try. nil: there is none.
+	stopped chan struct{}
 }
 
 type stageKey struct{}
@@ -107,15 +111,7 @@ func (connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		return s.endpoint.transport.RoundTrip(s.endpoint.to(req, s.client))
 	}
 	if s.try == nil {
-		ctx, cancel := context.WithCancelCause(s.client)
-		s.try, s.cancel = ctx, cancel
-		body := s.call.tape
-		s.timer = time.AfterFunc(limit, func() {
-			cancel(late)
-			if body != nil {
-				body.stop()
-			}
-		})
+		s.begin(limit, late)
 	} else {
 		s.timer.Reset(limit)
 	}
@@ -123,9 +119,30 @@ func (connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.timer.Stop() { // it is asked, not the context: what it has begun, it will do
 		return resp, err
 	}
+	if s.stopped != nil {
+		<-s.stopped
+	}
 	s.try = nil
 	drop(resp)
 	return nil, late
+}
+
+// begin gives the tries a context and a timer.
+func (s *stage) begin(limit time.Duration, late error) {
+	try, cancel := context.WithCancelCause(s.client)
+	s.try, s.cancel = try, cancel
+	body := s.call.tape
+	if body == nil {
+		s.timer = time.AfterFunc(limit, func() { cancel(late) })
+		return
+	}
+	stopped := make(chan struct{})
+	s.stopped = stopped
+	s.timer = time.AfterFunc(limit, func() {
+		cancel(late)
+		body.stop()
+		close(stopped)
+	})
 }
 
 // limit returns how long the present try may take, and the error if it takes longer;
@@ -180,7 +197,7 @@ func (u *upstream) send(c *call, req *http.Request) (resp *http.Response, err er
 			err = u.late
 		}
 	}
-	if err != nil {
+	if c.answered = err == nil; !c.answered {
 		s.end()
 	}
 	return resp, err

@@ -568,3 +568,16 @@ func TestOverHTTP2AClientThatLeavesIsIgnored(t *testing.T) {
 		t.Errorf("%+v", s.Totals)
 	}
 }
+
+// Behind an upgrade to HTTP/2 requests would pass by routes and breakers.
+func TestAnUpgradeToHTTP2DoesNotPass(t *testing.T) {
+	at := handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header["Upgrade"])+len(r.Header["Http2-Settings"])+len(r.Header["Connection"]) > 0 {
+			w.WriteHeader(500)
+		}
+	})
+	f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q]}}", at))
+	for _, u := range []string{"h2c", "H2C", "foo, h2c"} {
+		f.get("/", "Connection", "Upgrade", "Upgrade", u, "HTTP2-Settings", "AAMAAABkAAQAAP__").want(t, 200, "")
+	}
+}
