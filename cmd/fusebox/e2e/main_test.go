@@ -19,6 +19,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	// What the program is made of: the go command knows by this when a cached
+	// result of these tests is out of date.
+	_ "github.com/fusebox-go/fusebox/cmd/fusebox/internal/cli"
 )
 
 // patience is how long anything may take on a slow machine.
