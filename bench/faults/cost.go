@@ -49,7 +49,7 @@ type cpuOptions struct {
 // cpuResult is the CPU time of a call.
 type cpuResult struct {
 	Connections int      `json:"connections"`
-	Rows        []cpuRow `json:"rows"` // the plain proxy first, fusebox last
+	Rows        []cpuRow `json:"rows"` // the plain proxy first, the whole chain last
 }
 
 // cpuRow is one proxy. Ratio is the median of the ratios to the first row within
@@ -61,7 +61,7 @@ type cpuRow struct {
 	Ratio  float64   `json:"ratio"`
 }
 
-func (r cpuResult) fusebox() cpuRow { return r.Rows[len(r.Rows)-1] }
+func (r cpuResult) wholeChain() cpuRow { return r.Rows[len(r.Rows)-1] }
 
 // measureCPU loads plain proxies and fusebox in turn, each a process of its own
 // that lives through all rounds. Each round begins with another.
@@ -71,13 +71,13 @@ func measureCPU(ctx context.Context, p programs, o cpuOptions, progress func(str
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	defaults, err := choose("fusebox")
-	if err != nil {
-		return r, err
-	}
 	r.Connections = o.connections
 	var proxies []*proxy
-	for _, c := range []contender{plainContender(unpooled), plainContender(pooled), defaults[0]} {
+	for _, c := range []contender{
+		plainContender(unpooled), plainContender(pooled),
+		fuseboxContender("fusebox", "fusebox, defaults", "defaults.yaml"),
+		fuseboxContender("fusebox-chain", "fusebox, whole-chain.yaml", "whole-chain.yaml"),
+	} {
 		started, err := p.start(ctx, c, [2]string{url, url})
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", c.Title, err)

@@ -179,7 +179,7 @@ func (o *backoffOptions) teachFlaky(t *report.Table) {
 	growing, far := gs[3], gs[5]
 	t.Teach(func(t *report.Table) bool {
 		return row(t, far).Number("lag") > 5*row(t, growing).Number("lag")
-	}, "Growth goes on while recovery is half done: to %v it takes %s s on average and %s s for one breaker in twenty, to %v %s s and %s s.",
+	}, "Growth goes on while recovery is half done: to %v it takes %s s on average and %s s or more for one breaker in twenty, to %v %s s and %s s.",
 		growing.to, row(t, growing).Text("lag"), row(t, growing).Text("lag95"), far.to, row(t, far).Text("lag"), row(t, far).Text("lag95"))
 }
 

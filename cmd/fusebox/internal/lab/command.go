@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,15 +34,16 @@ what theory says; if they are not, the program ends with 1.`,
 
 // output is where and how a report is written.
 type output struct {
-	seed       uint64
-	json       bool
-	plot, html string
+	seed                 uint64
+	json                 bool
+	plot, html, markdown string
 }
 
 func (o *output) flags(f *pflag.FlagSet, plot bool) {
 	f.Uint64Var(&o.seed, "seed", DefaultSeed, "what random numbers start from; the same seed gives the same output")
 	f.BoolVar(&o.json, "json", false, "write JSON instead of tables")
 	f.StringVar(&o.html, "html", "", "write a page with tables and plots to `FILE` as well")
+	f.StringVar(&o.markdown, "markdown", "", "write the tables into `FILE` as well, a document in Markdown that has places for them")
 	if plot {
 		f.StringVar(&o.plot, "plot", "", "draw the plots to `FILE`, .svg or .png, as well")
 	}
@@ -49,11 +51,15 @@ func (o *output) flags(f *pflag.FlagSet, plot bool) {
 
 // check finds out what cannot work before anything takes time.
 func (o *output) check() error {
-	if o.plot == "" {
-		return nil
+	if o.plot != "" {
+		if _, err := report.PlotFormat(o.plot); err != nil {
+			return &UsageError{err.Error()}
+		}
 	}
-	if _, err := report.PlotFormat(o.plot); err != nil {
-		return &UsageError{err.Error()}
+	if o.markdown != "" {
+		if _, err := os.Stat(o.markdown); err != nil {
+			return &UsageError{fmt.Sprintf("lab: --markdown: %v", err)}
+		}
 	}
 	return nil
 }
@@ -74,12 +80,33 @@ func (o *output) write(w io.Writer, reports ...*report.Report) error {
 			return err
 		}
 	}
+	if o.markdown != "" {
+		if err := updateMarkdown(o.markdown, reports); err != nil {
+			return err
+		}
+	}
 	if o.plot != "" {
 		if err := writePlots(o.plot, reports[0]); err != nil {
 			return err
 		}
 	}
 	return failure(reports)
+}
+
+// updateMarkdown writes the tables into a document, or nothing.
+func updateMarkdown(path string, reports []*report.Report) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	updated, err := report.UpdateMarkdown(old, reports...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return report.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(updated)
+		return err
+	})
 }
 
 func writePlots(path string, r *report.Report) error {
@@ -141,6 +168,9 @@ func allCommand() *cobra.Command {
 	c := &cobra.Command{Use: "all", Short: "Run all experiments as they are by default", Args: cobra.NoArgs}
 	o.flags(c.Flags(), false)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
 		reports, err := All(c.Context(), o.seed, c.ErrOrStderr())
 		if err != nil {
 			return err

@@ -43,6 +43,35 @@ func TestListNamesTheExperiments(t *testing.T) {
 	}
 }
 
+func TestTheTablesAreWrittenIntoADocument(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.md")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const places = "a\n<!-- lab halfopen -->\n<!-- end -->\nb\n<!-- lab halfopen/probes -->\n<!-- end -->\n"
+	write(places)
+	if _, _, err := execute(t, Command(), "halfopen", "--markdown", path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasPrefix(string(text), "a\n<!-- lab halfopen -->\n`fusebox lab halfopen`: ") || !strings.Contains(string(text), "| fusebox | 1 | 3 | 3 | 2 |") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	write("no place")
+	_, _, err = execute(t, Command(), "halfopen", "--markdown", path)
+	text, _ = os.ReadFile(path)
+	if err == nil || !strings.Contains(err.Error(), "d.md: lab: the document has no place for halfopen") || string(text) != "no place" {
+		t.Errorf("no place: %v, and the file has %q", err, text)
+	}
+	_, progress, err := execute(t, Command(), "all", "--markdown", filepath.Join(t.TempDir(), "none.md"))
+	var usage *UsageError
+	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "none.md") || progress != "" {
+		t.Errorf("no document: %v, after %q", err, progress)
+	}
+}
+
 func TestAnExperimentWritesWhatIsAskedFor(t *testing.T) {
 	dir := t.TempDir()
 	page, plot := filepath.Join(dir, "r.html"), filepath.Join(dir, "p.svg")

@@ -52,6 +52,10 @@
 // numbers must stand there, and it must stop being true when the table is
 // spoilt. A check that fails makes the program exit with 1.
 //
+// Last, give the experiment a section in docs/lab.md, with a place for each table
+// ([report.UpdateMarkdown]) and a paragraph that says what to do about it, and
+// have the places filled by `fusebox lab NAME --markdown docs/lab.md`.
+//
 // What is not an experiment's plain run (arguments, a terminal to talk to) goes
 // into [Experiment.Setup], which may change the finished command.
 package lab

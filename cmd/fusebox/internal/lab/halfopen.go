@@ -240,7 +240,9 @@ func (o *halfopenOptions) table(r *report.Report, subjects []halfopenSubject, co
 			theory.Points = append(theory.Points, report.Point{X: float64(s.probes), Y: o.formula(s.probes)})
 		}
 		if !o.http {
-			// Calls come when workers happen to: the formula is for their mean.
+			// The formula takes workers as spread evenly. They are not: at an open
+			// period that is a multiple of their pause, those that had a call on its
+			// way at the trip come back together with the others.
 			r.Near(fmt.Sprintf("%s, %d probes: failed in half-open", s.name, s.probes), float64(c.probesFailed), o.formula(s.probes),
 				0.4*o.formula(s.probes), "calls")
 		}

@@ -142,6 +142,7 @@ func TestKnownWindows(t *testing.T) {
 		{"gobreaker, 10 buckets", "burst_2s", 0, 0},
 		{ourWindow, "burst_5s", 100, 100},
 		{ourWindow, "burst_2s", 0, 0},
+		{ourWindow + ", or 20 in a row", "burst_2s", 100, 100},
 		{tumblingWindow, "burst_10s", 100, 100},
 	} {
 		got := shares.Row("window", c.window).Number(c.burst)
@@ -160,6 +161,23 @@ func TestKnownWindows(t *testing.T) {
 		{healthName, ourWindow, "4.9 50"},
 	} {
 		equal(t, fmt.Sprint(c[0], ", ", c[1]), cells(t, unseen.Row("failure", c[0], "breaker", c[1]), "opens", "failed"), c[2])
+	}
+}
+
+func TestKnownChance(t *testing.T) {
+	chance := table(t, runOnce(t, "windows"), "chance")
+	for _, traffic := range []string{"1 a second", "10 a second"} {
+		row := func(rule chanceRule) report.Row { return chance.Row("traffic", traffic, "rule", rule.name) }
+		if got := row(runRule(20)).Number("trips_40"); got != 0 {
+			t.Errorf("%s: 20 in a row come %v times an hour", traffic, got)
+		}
+		// The times between the calls of a run, on average.
+		every := map[string]float64{"1 a second": 1, "10 a second": 0.1}[traffic]
+		within(t, traffic+": 20 in a row see an outage", row(runRule(20)).Number("seen"), 18*every, 22*every)
+		within(t, traffic+": 5 in a row", row(runRule(5)).Number("seen"), 4*every, 6*every)
+	}
+	if got := chance.Row("traffic", "1 a second", "rule", rateRule(50, 0.5).name).Cell("seen"); got != nil {
+		t.Errorf("a window of ten calls sees fifty: %v", got)
 	}
 }
 

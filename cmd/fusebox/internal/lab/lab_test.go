@@ -316,6 +316,7 @@ func TestFlagsThatAreNotAsTheyMustBe(t *testing.T) {
 		{"windows", "failure-rate=NaN", "--failure-rate is NaN"},
 		{"windows", "bursts=2s,0s", "--bursts is 0s"},
 		{"windows", "phases=0", "--phases is 0"},
+		{"windows", "consecutive=0", "--consecutive is 0"},
 		{"windows", "window=1ms", "--window is 1ms"},
 		{"replicas", "open-max=1ms", "lab replicas: --open-max is 1ms, must be at least --open, 1s"},
 		{"replicas", "processes=0", "--processes is 0"},

@@ -135,7 +135,7 @@ func (o *recoveryOptions) runs(ctx context.Context, p *Params, r *report.Report)
 	t.Teach(func(t *report.Table) bool {
 		row := t.Row("q", 0.5, "n", 10)
 		return row.Number("median_exact") >= o.limit.Seconds() && row.Number("reopenings") > 100
-	}, "At %s %% most breakers that want %s are not closed after %v, and have reopened %s times.", worst.Text("q"), worst.Text("n"), o.limit, worst.Text("reopenings"))
+	}, "At %s %% most breakers that want %s are not closed after %v; on average a breaker has reopened %s times by then.", worst.Text("q"), worst.Text("n"), o.limit, worst.Text("reopenings"))
 	return nil
 }
 
@@ -254,7 +254,7 @@ func (o *recoveryOptions) races(ctx context.Context, p *Params, r *report.Report
 		report.Column{Key: "n", Title: "N", Kind: report.Count},
 		report.Column{Key: "m", Title: "M", Kind: report.Count},
 		report.Column{Key: "q", Title: "calls that succeed", Kind: report.Share},
-		report.Column{Key: "won", Title: "half-open periods that close", Kind: report.Share, Decimals: 2},
+		report.Column{Key: "won", Title: "half-open periods that close, exact", Kind: report.Share, Decimals: 2},
 		report.Column{Key: "reopenings", Title: "reopenings", Kind: report.Number, Decimals: 1},
 		report.Column{Key: "reopenings_exact", Title: "exact", Kind: report.Number, Decimals: 1},
 		report.Column{Key: "reopenings_formula", Title: "closed form", Kind: report.Number, Decimals: 1},
@@ -288,11 +288,17 @@ func (o *recoveryOptions) races(ctx context.Context, p *Params, r *report.Report
 		return fair.Number("reopenings_formula") < 1 && strict.Number("reopenings_formula") > 20 && fair.Number("median") < strict.Number("median")/10
 	}, "At %s %%, %s successes before %s failures need %s reopenings on average, %s before %s need %s.",
 		fair.Text("q"), fair.Text("n"), fair.Text("m"), fair.Text("reopenings_formula"), strict.Text("n"), strict.Text("m"), strict.Text("reopenings_formula"))
-	few, many := t.Row("n", 3, "m", 2, "q", 0.3), t.Row("n", 10, "m", 5, "q", 0.3)
+	// The failed probes of two rows compare where both breakers stay open: one
+	// that closes wrongly has few, and lets everything through.
+	bad := func(t *report.Table, n, m int) report.Row { return t.Row("n", n, "m", m, "q", 0.3) }
 	t.Teach(func(t *report.Table) bool {
-		few, many := t.Row("n", 3, "m", 2, "q", 0.3), t.Row("n", 10, "m", 5, "q", 0.3)
-		return few.Number("closed") > 80 && many.Number("closed") < 20 && many.Number("probes") > 5*few.Number("probes")
-	}, "The price is paid where a breaker should stay open, at %s %%: %s before %s closes wrongly in %s %% of runs, %s before %s in %s %%, which lets %s failed probes through instead of %s.",
-		few.Text("q"), few.Text("n"), few.Text("m"), few.Text("closed"), many.Text("n"), many.Text("m"), many.Text("closed"), many.Text("probes"), few.Text("probes"))
+		strict, fair := bad(t, 10, 1), bad(t, 10, 5)
+		return strict.Number("closed_exact") < 20 && fair.Number("closed_exact") < 20 &&
+			fair.Number("closed_exact") > 2*strict.Number("closed_exact") && fair.Number("probes") > 2*strict.Number("probes")
+	}, "The price is paid where a breaker should stay open, at %s %%: 10 before %s closes wrongly in %s %% of runs instead of %s %%, and lets %s failed probes through instead of %s.",
+		bad(t, 10, 5).Text("q"), bad(t, 10, 5).Text("m"), bad(t, 10, 5).Text("closed_exact"), bad(t, 10, 1).Text("closed_exact"), bad(t, 10, 5).Text("probes"), bad(t, 10, 1).Text("probes"))
+	t.Teach(func(t *report.Table) bool {
+		return bad(t, 3, 1).Number("closed_exact") > 4*bad(t, 10, 5).Number("closed_exact") && bad(t, 3, 2).Number("closed_exact") > bad(t, 3, 1).Number("closed_exact")
+	}, "Three successes are soon had by luck: 3 before 1 closes wrongly in %s %%, 3 before 2 in %s %%.", bad(t, 3, 1).Text("closed_exact"), bad(t, 3, 2).Text("closed_exact"))
 	return nil
 }

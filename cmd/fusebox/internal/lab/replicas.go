@@ -179,10 +179,10 @@ func (o *replicasOptions) teach(t *report.Table) {
 	t.Teach(func(t *report.Table) bool {
 		return row(t, jitterName, many).Number("worst") < 0.6*row(t, steadyName, many).Number("worst") &&
 			row(t, growsName, many).Number("failed") < 0.5*row(t, jitterName, many).Number("failed") &&
-			row(t, growsName, many).Number("closed") > row(t, steadyName, many).Number("closed")
+			row(t, growsName, many).Number("closed") > row(t, jitterName, many).Number("closed")
 	}, "Jitter spreads them: %s in the worst 100 ms instead of %s. An open period that grows sends %s in all, and closes the last breaker %s s after recovery instead of %s s.",
 		row(t, jitterName, many).Text("worst"), row(t, steadyName, many).Text("worst"), row(t, growsName, many).Text("failed"),
-		row(t, growsName, many).Text("closed"), row(t, steadyName, many).Text("closed"))
+		row(t, growsName, many).Text("closed"), row(t, jitterName, many).Text("closed"))
 }
 
 // fleet is what became of the processes.

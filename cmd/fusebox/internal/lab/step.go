@@ -34,8 +34,8 @@ func step() Experiment {
 		Long: `Goes through a scenario (a file, or one that ships: lab scenarios lists them) one
 step at a time: what a call did, what the breaker held before, which rule applied,
 what it holds after. In the terminal it asks for the way: next, back, run. With
---html the page has the steps, with buttons and keys; with --print, --json or
---plot there is a report of the steps that change the state.`,
+--html the page has the steps, with buttons and keys; with --print, --json,
+--markdown or --plot there is a report of the steps that change the state.`,
 		Flags: func(f *pflag.FlagSet) {
 			f.IntVar(&o.steps, "steps", 2000, "how many steps are kept")
 			f.StringVar(&o.breaker, "breaker", "", "the breaker whose steps are kept; default: all")
@@ -47,7 +47,7 @@ what it holds after. In the terminal it asks for the way: next, back, run. With
 			c.Args = cobra.MaximumNArgs(1)
 			printed := c.RunE
 			c.RunE = func(c *cobra.Command, args []string) error {
-				for _, name := range []string{"print", "json", "html", "plot"} {
+				for _, name := range []string{"print", "json", "html", "markdown", "plot"} {
 					if c.Flags().Changed(name) {
 						return printed(c, args)
 					}

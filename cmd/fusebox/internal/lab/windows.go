@@ -24,6 +24,8 @@ type windowsOptions struct {
 	rate     float64
 	phases   int
 	bursts   []time.Duration
+
+	consecutive int // of one breaker that has this rule too
 }
 
 func windows() Experiment {
@@ -33,12 +35,14 @@ func windows() Experiment {
 		Title: "which bursts of failures a window sees, and how soon",
 		Long: `A dependency fails altogether for a while. Whether a breaker sees it depends on
 how its window moves, and on where in the window the burst begins. Then three
-kinds of failure that some windows never see.`,
+kinds of failure that some windows never see, and what failures by chance do to
+rules.`,
 		Flags: func(f *pflag.FlagSet) {
 			f.DurationVar(&o.every, "every", 100*time.Millisecond, "time between calls")
 			f.DurationVar(&o.window, "window", 10*time.Second, "the window")
 			f.IntVar(&o.minCalls, "min-calls", 20, "results in the window from which it is judged")
 			f.Float64Var(&o.rate, "failure-rate", 0.5, "failure rate that trips, a fraction")
+			f.IntVar(&o.consecutive, "consecutive", 20, "failures in a row that trip, of one breaker that has this rule too")
 			f.IntVar(&o.phases, "phases", 100, "phases at which each burst is tried, a call apart")
 			f.DurationSliceVar(&o.bursts, "bursts", []time.Duration{2e9, 3e9, 4e9, 5e9, 6e9, 8e9, 10e9}, "lengths of the bursts")
 		},
@@ -51,6 +55,7 @@ func (o *windowsOptions) validate(p *Params) error {
 		p.Positive("every", o.every),
 		p.Positive("window", o.window),
 		p.Between("min-calls", o.minCalls, 1, 1_000_000),
+		p.Between("consecutive", o.consecutive, 1, 1_000_000),
 		p.Between("phases", o.phases, 1, 10_000),
 	} {
 		if e != nil {
@@ -79,8 +84,12 @@ func (o *windowsOptions) run(ctx context.Context, p *Params) (*report.Report, er
 	if err := o.burstTables(ctx, r); err != nil {
 		return nil, err
 	}
-	p.Progress(1, 2)
+	p.Progress(1, 3)
 	if err := o.unseen(ctx, r); err != nil {
+		return nil, err
+	}
+	p.Progress(2, 3)
+	if err := o.chance(ctx, p, r); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -90,6 +99,7 @@ func (o *windowsOptions) run(ctx context.Context, p *Params) (*report.Report, er
 type windowKind struct {
 	name    string
 	buckets int
+	run     int // failures in a row that trip as well; 0: no such rule
 	make    func(l *sim.Loop, on sim.Change) sim.Breaker
 }
 
@@ -109,12 +119,21 @@ func (o *windowsOptions) kinds() []windowKind {
 		return func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(s, on) }
 	}
 	return []windowKind{
-		{tumblingWindow, 1, rival(1)},
-		{"gobreaker, 2 buckets", 2, rival(2)},
-		{"gobreaker, 4 buckets", 4, rival(4)},
-		{"gobreaker, 10 buckets", 10, rival(10)},
-		{ourWindow, ourBuckets, func(l *sim.Loop, on sim.Change) sim.Breaker { return sim.Fusebox(l, o.config(), on) }},
+		{tumblingWindow, 1, 0, rival(1)},
+		{"gobreaker, 2 buckets", 2, 0, rival(2)},
+		{"gobreaker, 4 buckets", 4, 0, rival(4)},
+		{"gobreaker, 10 buckets", 10, 0, rival(10)},
+		{ourWindow, ourBuckets, 0, func(l *sim.Loop, on sim.Change) sim.Breaker { return sim.Fusebox(l, o.config(), on) }},
+		{o.bothRules(), ourBuckets, o.consecutive, func(l *sim.Loop, on sim.Change) sim.Breaker {
+			c := o.config()
+			c.Consecutive = o.consecutive
+			return sim.Fusebox(l, c, on)
+		}},
 	}
+}
+
+func (o *windowsOptions) bothRules() string {
+	return fmt.Sprintf("%s, or %d in a row", ourWindow, o.consecutive)
 }
 
 // config is ours: the rule of the flags and no other.
@@ -230,6 +249,10 @@ func (o *windowsOptions) shares(r *report.Report, kinds []windowKind, trials [][
 		tumbling, fine, ours := t.Row("window", tumblingWindow), t.Row("window", "gobreaker, 10 buckets"), t.Row("window", ourWindow)
 		return tumbling.Number(two) > 5 && fine.Number(two) == 0 && ours.Number(two) == 0
 	}, "One of 2s, too short to trip, does so in %s %% of phases where the window has just begun, and in %s %% with ten buckets.", tumbling.Text(two), ours.Text(two))
+	both := t.Row("window", o.bothRules())
+	t.Teach(func(t *report.Table) bool {
+		return t.Row("window", o.bothRules()).Number(two) > 99.9 && t.Row("window", ourWindow).Number(two) == 0
+	}, "A rule for %d failures in a row sees it in %s %%.", o.consecutive, both.Text(two))
 }
 
 // expected is the share that trips if windows begin when they should. (A
@@ -246,7 +269,7 @@ func (o *windowsOptions) expected(k windowKind, burst time.Duration) (share floa
 		if k.buckets > 1 {
 			trips = b.TripsRolling(k.buckets, window/k.buckets)
 		}
-		if trips {
+		if trips || k.run > 0 && b.Length >= k.run {
 			share += 1 / float64(o.phases)
 		}
 	}
@@ -281,6 +304,8 @@ func (o *windowsOptions) delays(r *report.Report, kinds []windowKind, trials [][
 	t.Teach(func(t *report.Table) bool {
 		ours := t.Row("window", ourWindow).Number(last)
 		want := o.rate * o.window.Seconds() // of a window full of health
-		return math.Abs(ours-want) < want/4
-	}, "A failure rate over %v of steady calls takes %s s to see a total outage: a run of failures (Config.Consecutive) sees it at once.", o.window, ours.Text(last))
+		run := float64(o.consecutive-1) * o.every.Seconds()
+		return math.Abs(ours-want) < want/4 && math.Abs(t.Row("window", o.bothRules()).Number(last)-min(run, ours)) < 1e-6
+	}, "A failure rate over %v of steady calls takes %s s to see a total outage, a run of %d failures (Config.Consecutive) %s s, whatever the window holds.",
+		o.window, ours.Text(last), o.consecutive, t.Row("window", o.bothRules()).Text(last))
 }

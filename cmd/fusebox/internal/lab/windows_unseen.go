@@ -61,7 +61,7 @@ func (o *windowsOptions) rareEvery() time.Duration { return o.window * 3 / 10 }
 func (o *windowsOptions) unseenCases() (cases []unseenCase) {
 	kinds := o.kinds()
 	tumbling, fine, ours := kinds[0], kinds[3], kinds[4]
-	requests := windowKind{requestsWindow, 1, func(_ *sim.Loop, on sim.Change) sim.Breaker {
+	requests := windowKind{requestsWindow, 1, 0, func(_ *sim.Loop, on sim.Change) sim.Breaker {
 		return sim.Gobreaker(gobreaker.Settings{Interval: o.window, Timeout: time.Hour, ReadyToTrip: sim.RequestRule(o.minCalls, o.rate)}, on)
 	}}
 	for _, latency := range []time.Duration{o.window * 6 / 10, o.window * 11 / 10} {
@@ -74,9 +74,9 @@ func (o *windowsOptions) unseenCases() (cases []unseenCase) {
 	rolling := runs
 	rolling.BucketPeriod = o.window / 10
 	for _, k := range []windowKind{
-		{runRival, 1, func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(runs, on) }},
-		{"gobreaker, 10 buckets, 5 in a row", 10, func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(rolling, on) }},
-		{runOurs, ourBuckets, func(l *sim.Loop, on sim.Change) sim.Breaker {
+		{runRival, 1, 0, func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(runs, on) }},
+		{"gobreaker, 10 buckets, 5 in a row", 10, 0, func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(rolling, on) }},
+		{runOurs, ourBuckets, inARow, func(l *sim.Loop, on sim.Change) sim.Breaker {
 			c := o.config()
 			c.FailureRate, c.Consecutive = -1, inARow
 			return sim.Fusebox(l, c, on)
@@ -84,7 +84,7 @@ func (o *windowsOptions) unseenCases() (cases []unseenCase) {
 	} {
 		cases = append(cases, unseenCase{o.rareName(), k, o.rareEvery(), 0, 0, 100 * o.rareEvery()})
 	}
-	endless := windowKind{endlessWindow, 1, func(_ *sim.Loop, on sim.Change) sim.Breaker {
+	endless := windowKind{endlessWindow, 1, 0, func(_ *sim.Loop, on sim.Change) sim.Breaker {
 		return sim.Gobreaker(gobreaker.Settings{Timeout: time.Hour, ReadyToTrip: sim.RateRule(o.minCalls, o.rate)}, on)
 	}}
 	for _, k := range []windowKind{endless, ours} {
@@ -140,7 +140,8 @@ func (o *windowsOptions) teachUnseen(t *report.Table) {
 		return none(t.Row("failure", slow, "breaker", requestsWindow)) && none(t.Row("failure", slower, "breaker", tumblingWindow)) &&
 			none(t.Row("failure", slower, "breaker", "gobreaker, 10 buckets")) && t.Row("failure", slow, "breaker", ourWindow).Number("opens") > 0 &&
 			t.Row("failure", slower, "breaker", ourWindow).Number("opens") > 0
-	}, "A window that drops the results of calls from before it never sees calls that fail late, nor does one that counts calls in flight as if they were well, from half the window on; fusebox counts a result when it comes and opens after %s s where calls last longer than the window.", ours.Text("opens"))
+	}, "gobreaker drops a result whose call began in an earlier window: what fails after %v never opens it. A rule over its Requests, which count calls in flight as if they were well, is blind already to what fails after %v. Fusebox counts a result when it comes: it opens after %s s where calls last longer than the window.",
+		o.window*11/10, o.window*6/10, ours.Text("opens"))
 	run := t.Row("failure", o.rareName(), "breaker", runOurs)
 	t.Teach(func(t *report.Table) bool {
 		return none(t.Row("failure", o.rareName(), "breaker", runRival)) && t.Row("failure", o.rareName(), "breaker", runOurs).Number("failed") == 5

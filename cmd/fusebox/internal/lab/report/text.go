@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -41,7 +42,7 @@ func (r *Report) text(b *strings.Builder) {
 
 func pairs(named []Named) (texts []string) {
 	for _, n := range named {
-		texts = append(texts, n.Name+" "+n.Value)
+		texts = append(texts, n.Name+" "+cmp.Or(n.Value, `""`))
 	}
 	return texts
 }
