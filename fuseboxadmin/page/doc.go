@@ -4,9 +4,9 @@
 //	admin := &fuseboxadmin.Handler{Token: token}
 //	mux.Handle("/admin/", http.StripPrefix("/admin", page.Handler(admin)))
 //
-// The page is embedded: plain ES modules, a style sheet and three icons, under
-// 100 kB as they are transferred. It loads nothing from elsewhere, and its content
-// policy lets it load nothing. Everything that it shows comes from the API,
+// The page is embedded: plain ES modules, which are sent as one script, a style
+// sheet and three icons, under 100 kB as they are transferred. It loads nothing from
+// elsewhere, and its content policy lets it load nothing. Everything that it shows comes from the API,
 // relative to its own address, so any prefix will do that ends in a slash.
 //
 // A breaker has an address of its own, "#/breaker/" and its escaped name.

@@ -28,16 +28,15 @@ const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-a
 // page by other means. Mounted elsewhere than at "/", it needs http.StripPrefix.
 // It is safe for concurrent use and holds about 120 kB.
 func Handler(api http.Handler) http.Handler {
-	s := &site{api: api, files: map[string]*file{}}
-	entries, err := assets.ReadDir("assets")
-	if err != nil {
-		panic(err) // they are embedded
+	s := &site{api: api, files: map[string]*file{"/": newFile("index.html", read("index.html"))}}
+	for _, name := range []string{"style.css", "closed.svg", "half-open.svg", "open.svg"} {
+		s.files["/"+name] = newFile(name, read(name))
 	}
-	for _, e := range entries {
-		s.files["/"+e.Name()] = newFile(e.Name(), read(e.Name()))
+	// A script with all that it imports: a browser that asked for each module by
+	// itself would show the page later.
+	for _, name := range []string{"app.js", "worker.js"} {
+		s.files["/"+name] = newFile(name, bundle(name))
 	}
-	s.files["/"] = s.files["/index.html"]
-	delete(s.files, "/index.html")
 	return s
 }
 

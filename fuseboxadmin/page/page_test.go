@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,12 +74,20 @@ func TestEveryFileIsServedWithItsTypeAndHeaders(t *testing.T) {
 	sum := 0
 	for name, want := range assets(t) {
 		path := "/" + name
-		if name == "index.html" {
+		switch {
+		case name == "index.html":
 			path = "/"
+		case name == "app.js" || name == "worker.js":
+			want = "" // see TestAScriptHasWhatItImports
+		case strings.HasSuffix(name, ".js"):
+			if r := get(h, path); r.StatusCode != http.StatusNotFound {
+				t.Errorf("%s is served, though it is part of a script: %s", path, r.Status)
+			}
+			continue
 		}
 		plain, zipped := get(h, path), get(h, path, "Accept-Encoding", "br, gzip;q=0.8")
 		for _, r := range []*http.Response{plain, zipped} {
-			if r.StatusCode != http.StatusOK || body(t, r) != want {
+			if text := body(t, r); r.StatusCode != http.StatusOK || want != "" && text != want {
 				t.Errorf("%s: %s, or another content", path, r.Status)
 			}
 			if csp := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'self'; ") || strings.Contains(csp, "unsafe") {
@@ -148,7 +157,7 @@ func TestAProgramWithoutSettingsOfAFileHasNone(t *testing.T) {
 	}
 }
 
-func TestTheIndexLoadsEveryModuleAndNothingElse(t *testing.T) {
+func TestTheIndexLoadsWhatThereIs(t *testing.T) {
 	files := assets(t)
 	index := files["index.html"]
 	for _, m := range regexp.MustCompile(`(?:href|src)="([^"#]*)"`).FindAllStringSubmatch(index, -1) {
@@ -156,15 +165,44 @@ func TestTheIndexLoadsEveryModuleAndNothingElse(t *testing.T) {
 			t.Errorf("the index asks for %q", m[1])
 		}
 	}
-	for name := range files {
-		if strings.HasSuffix(name, ".js") && name != "worker.js" && !strings.Contains(index, `"`+name+`"`) {
-			t.Errorf("the index does not load %s beforehand", name)
-		}
-	}
 	if regexp.MustCompile(`(?i)<style|style=|<script[^>]*>[^<]| on\w+=`).MatchString(index) {
 		t.Error("the index has a script or a style in it")
 	}
 }
+
+// A script is one file, so that there is one thing to ask for: no module is
+// missing in it, and none is twice.
+func TestAScriptHasWhatItImports(t *testing.T) {
+	files := assets(t)
+	both := ""
+	for _, name := range []string{"app.js", "worker.js"} {
+		script := body(t, get(page.Handler(nil), "/"+name))
+		both += script
+		if found := regexp.MustCompile(`(?m)^(import|export)\b.*`).FindString(script); found != "" {
+			t.Errorf("%s has %q in it", name, found)
+		}
+		seen := map[string]bool{}
+		for _, m := range declared.FindAllStringSubmatch(script, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s declares %s twice", name, m[1])
+			}
+			seen[m[1]] = true
+		}
+		if len(seen) < 8 {
+			t.Errorf("%s declares %d names", name, len(seen))
+		}
+	}
+	for name, text := range files {
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			if strings.HasSuffix(name, ".js") && !strings.Contains(both, " "+m[1]) {
+				t.Errorf("%s of %s is in no script", m[1], name)
+			}
+		}
+	}
+}
+
+// declared finds what a module declares.
+var declared = regexp.MustCompile(`(?m)^(?:export )?(?:async )?(?:function|class|const|let) (\w+)`)
 
 // Text may become markup nowhere, whatever browser has no trusted types.
 func TestNoModuleMakesMarkupOfText(t *testing.T) {
@@ -181,26 +219,6 @@ func TestNoModuleMakesMarkupOfText(t *testing.T) {
 		if !strings.HasPrefix(text, "// @ts-check\n") {
 			t.Errorf("the types of %s are not checked", name)
 		}
-	}
-}
-
-// A report has all modules in one scope.
-func TestNoTwoModulesHaveANameInCommon(t *testing.T) {
-	declared := regexp.MustCompile(`(?m)^(?:export )?(?:async )?(?:function|class|const|let) (\w+)`)
-	where := map[string]string{}
-	for name, text := range assets(t) {
-		if !strings.HasSuffix(name, ".js") || name == "worker.js" {
-			continue
-		}
-		for _, m := range declared.FindAllStringSubmatch(text, -1) {
-			if other, taken := where[m[1]]; taken {
-				t.Errorf("%s and %s both declare %s", name, other, m[1])
-			}
-			where[m[1]] = name
-		}
-	}
-	if len(where) < 50 {
-		t.Errorf("%d names found", len(where))
 	}
 }
 
@@ -269,7 +287,28 @@ func TestAReportThatCannotBeMadeWritesNothing(t *testing.T) {
 		t.Errorf("cancelled: %v, and %d bytes", err, out.Len())
 	}
 	_, err = page.FromHandler(http.NotFoundHandler())(t.Context(), "api/breakers")
-	if err == nil || !strings.Contains(err.Error(), "404") {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "404") {
 		t.Errorf("an answer that is no success: %v", err)
+	}
+}
+
+func TestAReportLeavesOutWhatHasGoneAndNothingElse(t *testing.T) {
+	for _, missing := range []string{"api/breakers/a", "api/history", "api/config"} {
+		for status, whole := range map[int]bool{http.StatusNotFound: true, http.StatusServiceUnavailable: false, http.StatusMisdirectedRequest: false} {
+			var out bytes.Buffer
+			err := page.Report(t.Context(), &out, page.FromHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/" + missing:
+					w.WriteHeader(status)
+				case "/api/breakers":
+					_, _ = io.WriteString(w, `{"breakers":[{"path":"api/breakers/a"}]}`)
+				default:
+					_, _ = io.WriteString(w, `{}`)
+				}
+			})))
+			if (err == nil) != whole || (out.Len() > 0) != whole {
+				t.Errorf("%s answers %d: %v, and %d bytes", missing, status, err, out.Len())
+			}
+		}
 	}
 }

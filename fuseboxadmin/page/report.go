@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"path"
 	"regexp"
@@ -20,7 +22,7 @@ const maxDetails = 200
 
 // A Getter returns the answer of the API to GET of a path such as
 // "api/breakers", relative to where it is mounted, and an error for an answer that
-// is no success.
+// is no success. That of an answer 404 matches [fs.ErrNotExist].
 type Getter func(ctx context.Context, path string) ([]byte, error)
 
 // FromHandler returns a Getter that asks an API of the same program.
@@ -33,10 +35,25 @@ func FromHandler(api http.Handler) Getter {
 		w := &recorder{header: http.Header{}, status: http.StatusOK}
 		api.ServeHTTP(w, r)
 		if w.status != http.StatusOK {
-			return nil, fmt.Errorf("page: GET %s: the answer was %d: %s", path, w.status, bytes.TrimSpace(w.body.Bytes()))
+			return nil, &statusError{path, w.status, string(bytes.TrimSpace(w.body.Bytes()))}
 		}
 		return w.body.Bytes(), nil
 	}
+}
+
+// statusError is an answer that is no success.
+type statusError struct {
+	path   string
+	status int
+	said   string
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("page: GET %s: the answer was %d: %s", e.path, e.status, e.said)
+}
+
+func (e *statusError) Is(target error) bool {
+	return target == fs.ErrNotExist && e.status == http.StatusNotFound
 }
 
 // recorder keeps an answer.
@@ -53,8 +70,9 @@ func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 // Report writes the page as one HTML file that needs no server and loads nothing:
 // what get returns at this moment is in it. Of thousands of breakers it has
 // everything about the 200 that matter most, and of the rest what a list says. It
-// asks one thing at a time, and writes nothing if that fails. An API that
-// lacks a history, or the settings of a file, is shown without.
+// asks one thing at a time, and writes nothing if one fails. What the API does
+// not have, by now a breaker, or ever a history or the settings of a file, is left
+// out.
 func Report(ctx context.Context, w io.Writer, get Getter) error {
 	answers, err := collect(ctx, get)
 	if err != nil {
@@ -93,17 +111,15 @@ func collect(ctx context.Context, get Getter) (map[string]json.RawMessage, error
 			rest = append(rest, b.Path)
 		}
 	}
-	for i, p := range append(eventful, rest...) {
-		if i == maxDetails {
-			break
-		}
-		if answer, err := get(ctx, p); err == nil { // it may have gone meanwhile
+	paths := append(eventful, rest...)
+	paths = append(paths[:min(len(paths), maxDetails)], "api/history", "api/config")
+	for _, p := range paths {
+		answer, err := get(ctx, p)
+		switch {
+		case err == nil:
 			answers[p] = answer
-		}
-	}
-	for _, p := range []string{"api/history", "api/config"} {
-		if answer, err := get(ctx, p); err == nil {
-			answers[p] = answer
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
 		}
 	}
 	return answers, ctx.Err()

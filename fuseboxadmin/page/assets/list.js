@@ -37,7 +37,7 @@ export const tag = (b) => ({ shadow: 'shadow', off: 'off', enforce: b.override ?
  */
 function closest(b) {
   if (!b.judged) return null;
-  return [...(b.rules ?? [])].sort((x, y) => Number(y.enough) - Number(x.enough) || near(y) - near(x))[0] ?? null;
+  return [...b.rules].sort((x, y) => Number(y.enough) - Number(x.enough) || near(y) - near(x))[0] ?? null;
 }
 
 /**

@@ -13,7 +13,8 @@ import { filters, look } from './look.js';
 /** @typedef {import('./types').News} News */
 
 const pollEvery = 1000; // milliseconds
-const pollAtOnce = 12; // a second
+const maxOnly = 200; // names in a request, by the API
+const maxQuery = 4000; // characters of them: proxies cut long addresses off
 const sampleEvery = 10_000;
 const rateOver = 8000;
 const seenEvery = 2000;
@@ -30,6 +31,25 @@ function told(data) {
     data?.success === false && 'failed', data?.text, data?.message, data?.changes, data?.errors?.[0]?.message, data?.cause,
   ];
   return texts.filter((t) => typeof t === 'string' && t !== '').join(', ');
+}
+
+/**
+ * queries ask for breakers by name, in as few requests as the names fit into.
+ * @param {string[]} names
+ */
+function queries(names) {
+  /** @type {string[]} */
+  const found = [];
+  let room = 0;
+  for (const name of names) {
+    const part = `only=${encodeURIComponent(name)}`;
+    if (room === 0 || found[found.length - 1].length + part.length > maxQuery) {
+      found.push(part);
+      room = maxOnly;
+    } else found[found.length - 1] += `&${part}`;
+    room--;
+  }
+  return found;
 }
 
 /**
@@ -64,8 +84,6 @@ export class Store extends EventTarget {
     /** @type {string | null} */
     this.selected = null;
     this.range = 3600; // seconds of the time axis
-    /** @type {Map<string, number>} when those were last asked for */
-    this.asked = new Map();
     /** @type {Set<string>} names that somebody looks at */
     this.watched = new Set();
     /** @type {import('./types').Status} */
@@ -232,11 +250,13 @@ export class Store extends EventTarget {
     try {
       const before = this.last;
       const d = await get(b.path);
+      const newer = this.details.get(name);
+      if (newer && Date.parse(newer.now) > Date.parse(d.now)) return; // of two that were asked for, the last came first
       this.details.clear();
       this.details.set(name, d);
       if (!report) {
         this.heard(d.now);
-        this.merge(d, before);
+        this.merge(d, d.now, before);
       }
       this.changed();
     } catch {
@@ -327,7 +347,10 @@ export class Store extends EventTarget {
     if (t.from === 'closed' && t.to === 'open' && t.mode !== 'shadow') this.dispatchEvent(new CustomEvent('opening', { detail: t }));
     Object.assign(b, { state: t.to, mode: t.mode, generation: t.generation, until: t.until, last: t });
     if (t.from !== t.to) Object.assign(b, { since: t.at, judged: t.to === 'closed' });
-    if (t.from !== t.to) b.counts = { calls: 0, failures: 0, slow: 0, consecutive: 0 };
+    if (t.from !== t.to) {
+      b.counts = { calls: 0, failures: 0, slow: 0, consecutive: 0 };
+      b.rules = b.rules.map((r) => ({ ...r, value: 0, enough: r.min_calls === 0 }));
+    }
     if (t.cause === 'override') Object.assign(b, { override: true, note: t.note });
     if (t.cause === 'lift' || t.cause === 'override-ended') Object.assign(b, { override: false, note: undefined });
   }
@@ -342,46 +365,41 @@ export class Store extends EventTarget {
     });
   }
 
-  /** poll asks for the numbers of what somebody looks at, those first that are oldest. */
+  /** poll asks for the numbers of what somebody looks at. */
   async poll() {
     for (;;) {
       const began = Date.now();
       if (!document.hidden) {
-        if (this.selected !== null) await this.detail(this.selected);
-        const oldest = [...this.watched].sort((a, b) => (this.asked.get(a) ?? 0) - (this.asked.get(b) ?? 0));
-        for (const name of oldest.slice(0, pollAtOnce)) await this.refresh(name);
-        for (const name of this.asked.keys()) if (!this.watched.has(name)) this.asked.delete(name);
+        const rows = [...this.watched].filter((name) => name !== this.selected && this.breakers.has(name));
+        await Promise.all([this.selected !== null && this.detail(this.selected), ...queries(rows).map((q) => this.refresh(q))]);
       }
       await new Promise((resume) => setTimeout(resume, Math.max(100, began + pollEvery - Date.now())));
     }
   }
 
-  /** @param {string} name */
-  async refresh(name) {
-    const b = this.breakers.get(name);
-    this.asked.set(name, Date.now());
-    if (!b || name === this.selected) return;
+  /** @param {string} query that names breakers */
+  async refresh(query) {
     try {
-      const before = this.last;
-      const d = await get(b.path);
-      this.heard(d.now);
-      this.merge(d, before);
+      const list = await get(`api/breakers?${query}`);
+      this.heard(list.now);
+      for (const b of list.breakers) this.merge(b, list.now, list.last_event_id);
       this.changed();
     } catch {
-      // The stream says whether the connection is there; one that has gone, too.
+      // The stream says whether the connection is there.
     }
   }
 
   /**
    * merge takes a breaker over, unless an event has told something newer.
    * @param {Breaker} b
-   * @param {number} id of the last event before it was asked for
+   * @param {string} now the server's time in the answer
+   * @param {number} id of an event before the answer
    */
-  merge(b, id) {
+  merge(b, now, id) {
     if ((this.touched.get(b.name) ?? 0) > id) return;
     this.breakers.set(b.name, b);
-    const at = this.now();
-    const samples = (this.samples.get(b.name) ?? []).filter((s) => at - s.at <= rateOver);
+    const at = Date.parse(now);
+    const samples = (this.samples.get(b.name) ?? []).filter((s) => s.at < at && at - s.at <= rateOver);
     samples.push({ at, totals: b.totals });
     this.samples.set(b.name, samples);
     if (b.name !== this.selected || at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;

@@ -75,15 +75,13 @@ export interface Breaker {
   since: string;
   last?: Transition;
   totals: Totals;
-  judged?: boolean;
-  rules?: Rule[];
+  judged: boolean;
+  rules: Rule[];
 }
 
 export interface Detail extends Breaker {
   now: string;
   config: Record<string, any>;
-  judged: boolean;
-  rules: Rule[];
   history: Transition[];
   window: Bucket[];
   trip?: Transition;

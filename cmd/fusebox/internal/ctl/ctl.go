@@ -94,7 +94,7 @@ Exit code: 0 done, 1 all failed, 2 wrong usage, 3 some failed.`,
 	for _, ch := range changes {
 		c.AddCommand(changeCommand(o, ch))
 	}
-	c.AddCommand(reloadCommand(o))
+	c.AddCommand(reloadCommand(o), reportCommand(o))
 	c.SilenceUsage = true
 	for _, sub := range c.Commands() {
 		sub.SilenceUsage = true // an error says itself what is wrong

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	_ "embed" // for openapi.json
 	"encoding/json"
 	"errors"
@@ -28,10 +27,11 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// admin is the handler of the admin listener: the API of package fuseboxadmin,
-// and the program's own paths.
+// admin is the handler of the admin listener: the API of package fuseboxadmin, the
+// page over it, and the program's own paths.
 type admin struct {
 	api      *fuseboxadmin.Handler
+	page     http.Handler // of package page; the API is served here
 	metrics  http.Handler
 	reloader *reload.Reloader
 	file     string // the configuration file; empty: none
@@ -41,21 +41,21 @@ type admin struct {
 
 // ownPath is a path of this package.
 type ownPath struct {
-	method, path, what string
-	serve              func(a *admin, w http.ResponseWriter, r *http.Request)
-	action             string // for fuseboxadmin.Handler.Guard; empty: anybody may, whatever the Host header says
+	method, path string
+	serve        func(a *admin, w http.ResponseWriter, r *http.Request)
+	action       string // for fuseboxadmin.Handler.Guard; empty: anybody may, whatever the Host header says
 }
 
 // ownPaths are all there are.
 func ownPaths() []ownPath {
 	return []ownPath{
-		{http.MethodGet, "/", "this list", (*admin).index, "index"},
-		{http.MethodGet, "/api/config", "the configuration in effect, and how the last reload went", (*admin).config, "config"},
-		{http.MethodPost, "/-/reload", "read the configuration again", (*admin).reload, "reload"},
-		{http.MethodGet, "/metrics", "for Prometheus", func(a *admin, w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }, "metrics"},
-		{http.MethodGet, "/openapi.json", "describes these", (*admin).openAPI, "openapi"},
-		{http.MethodGet, "/livez", "200 while the program runs", (*admin).live, ""},
-		{http.MethodGet, "/readyz", "200 while it takes requests, 503 when it is about to end", (*admin).ready, ""},
+		{http.MethodGet, "/", (*admin).servePage, "page"},
+		{http.MethodGet, "/api/config", (*admin).config, "config"},
+		{http.MethodPost, "/-/reload", (*admin).reload, "reload"},
+		{http.MethodGet, "/metrics", func(a *admin, w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }, "metrics"},
+		{http.MethodGet, "/openapi.json", (*admin).openAPI, "openapi"},
+		{http.MethodGet, "/livez", (*admin).live, ""},
+		{http.MethodGet, "/readyz", (*admin).ready, ""},
 	}
 }
 
@@ -79,8 +79,10 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "the method %s is not allowed here, but %s", r.Method, strings.Join(allowed, ", "))
 	case strings.HasPrefix(r.URL.Path, "/api/"):
 		a.api.ServeHTTP(w, r)
+	case r.Method == http.MethodGet || r.Method == http.MethodHead: // a part of the page, or nothing
+		a.own(ownPath{serve: (*admin).servePage, action: "page"}, w, r)
 	default:
-		refuse(w, http.StatusNotFound, "there is nothing at %q; / lists what there is", r.URL.Path)
+		refuse(w, http.StatusNotFound, "there is nothing at %q; /openapi.json and /api/openapi.json list what there is", r.URL.Path)
 	}
 }
 
@@ -100,6 +102,8 @@ func (a *admin) own(p ownPath, w http.ResponseWriter, r *http.Request) {
 	next.ServeHTTP(w, r)
 }
 
+func (a *admin) servePage(w http.ResponseWriter, r *http.Request) { a.page.ServeHTTP(w, r) }
+
 func (a *admin) live(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
 // ready says whether requests are welcome. An open breaker is no reason against
@@ -116,25 +120,6 @@ func (a *admin) ready(w http.ResponseWriter, _ *http.Request) {
 func (a *admin) openAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(openAPI)
-}
-
-func (a *admin) index(w http.ResponseWriter, _ *http.Request) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "fusebox %s\n\n", ThisBuild().Version)
-	line := func(method, path, what string) { fmt.Fprintf(&b, "%-4s  %-32s  %s\n", method, path, what) }
-	line("GET", "/api/breakers", "the breakers, those in trouble first")
-	line("GET", "/api/breakers/{name}", "one of them: settings, rules, last records")
-	line("POST", "/api/breakers/{name}/override", `{"mode", "reason", "by", "ttl"}`)
-	line("POST", "/api/breakers/{name}/lift", `{"reason", "by"}`)
-	line("POST", "/api/breakers/{name}/reset", `{"reason", "by"}`)
-	line("GET", "/api/events", "what happens, as server-sent events")
-	line("GET", "/api/history", "what has happened, and samples")
-	line("GET", "/api/openapi.json", "describes the paths above")
-	for _, p := range ownPaths() {
-		line(p.method, p.path, p.what)
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(b.Bytes())
 }
 
 // configView is the answer of GET /api/config.

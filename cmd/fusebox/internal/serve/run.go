@@ -23,6 +23,7 @@ import (
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/proxy"
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/reload"
 	"github.com/fusebox-go/fusebox/fuseboxadmin"
+	"github.com/fusebox-go/fusebox/fuseboxadmin/page"
 	"github.com/fusebox-go/fusebox/fuseboxprom"
 )
 
@@ -195,7 +196,7 @@ func (p *program) build(c *config.Config) error {
 	}
 	p.server = proxyServer(p.proxy, &p.draining, p.log)
 	p.adminServer = adminServer(&admin{
-		api: p.api, metrics: metricsHandler(registry, p.log), reloader: p.reloader,
+		api: p.api, page: page.Handler(nil), metrics: metricsHandler(registry, p.log), reloader: p.reloader,
 		file: p.o.file, draining: &p.draining, log: p.log,
 	}, p.log)
 	p.adminServer.RegisterOnShutdown(p.api.Close)
