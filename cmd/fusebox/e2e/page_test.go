@@ -41,7 +41,7 @@ func TestThePageIsServed(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?:href|src)="([a-z-]+\.[a-z]+)"`).FindAllStringSubmatch(index, -1) {
 		parts = append(parts, m[1])
 	}
-	if len(parts) < 10 || !strings.Contains(index, `<script type="module" src="app.js">`) {
+	if len(parts) < 4 || !strings.Contains(index, `<script type="module" src="app.js">`) {
 		t.Errorf("the page has the parts %q", parts)
 	}
 	for _, part := range parts {
