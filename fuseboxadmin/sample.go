@@ -107,7 +107,7 @@ func (h *Handler) Sample() {
 	// shown is asked before what was noted is taken, or one that is just being
 	// added would come with its past.
 	breakers := h.shown(func(_ string, b *fusebox.Breaker) { next[weak.Make(b)] = newCounted(totals(b)) })
-	now := time.Now()
+	now := time.Now().UTC()
 	s.mu.Lock()
 	first := s.at.IsZero()
 	if s.busy || !first && now.Sub(s.at) < sampleEvery {

@@ -178,7 +178,7 @@ export class Detail extends HTMLElement {
     this.then.show('At the trip', d.trip_window, width, top);
     this.present.hidden = d.window.length === 0;
     this.present.show('Now', d.window, width, top);
-    say(this.empty, d.window.length > 0 ? '' : d.state === 'half-open' ? `Now: ${d.passed} of ${some(d.config.close_after, 'probe')} passed, ${d.failed} of ${d.config.reopen_after} failed.` : d.state === 'open' ? 'Now: no calls are admitted, and none are counted.' : 'Now: no calls in the window.');
+    say(this.empty, d.window.length > 0 ? '' : d.state === 'half-open' ? `Now: ${d.passed} of ${some(d.config.close_after, 'probe')} passed, ${d.failed} of ${d.config.reopen_after} failed.` : d.state === 'open' && d.mode === 'shadow' ? 'Now: calls are admitted, and none are judged.' : d.state === 'open' ? 'Now: no calls are admitted, and none are counted.' : 'Now: no calls in the window.');
     this.drawRules(d);
     this.build(this.probes, d.probes, () => probeTable(d, now));
     this.build(this.audit, this.store.audits, () => auditList(this.store.audits.filter((r) => r.name === d.name), now));
@@ -231,7 +231,7 @@ export class Detail extends HTMLElement {
       const line = this.cost.children[i];
       if (line instanceof Line) line.show(label, this.store.points(count), Math.min(from, now - 60_000), now, kind, `${number(count(t))} in all`);
     });
-    say(this.costSince, report ? 'Counted since the breaker was made.' : `A second, since ${clock(new Date(from), now)}, when you opened it here.`);
+    say(this.costSince, report ? 'Counted since the breaker was made.' : from > now - 900_000 ? `A second, since ${clock(new Date(from), now)}, when you opened it here.` : 'A second, in the last 15 min.');
   }
 
   /** @param {Details} d */

@@ -88,6 +88,8 @@ export class Store extends EventTarget {
     this.watched = new Set();
     /** @type {import('./types').Status} */
     this.status = 'connecting';
+    /** @type {import('./types').Status} what the stream said last */
+    this.streamed = 'connecting';
     this.contact = 0; // when the server last said something, by its clock
     this.offset = 0; // of the server's clock
     this.last = 0; // id of the last event applied
@@ -148,6 +150,7 @@ export class Store extends EventTarget {
       }
     }
     this.error = '';
+    if (this.listening) this.become(this.streamed); // a list that failed said "lost"
     const waiting = this.waiting;
     this.waiting = null;
     for (const event of waiting) this.receive(event);
@@ -177,7 +180,7 @@ export class Store extends EventTarget {
       // A report may lack it. A server may have too many to send; until then the
       // bands begin now.
       this.known = Math.min(this.known, this.now());
-      if (!report && !(error instanceof Refused && error.status === 404)) setTimeout(() => this.history(since), 3000);
+      if (!report && !(error instanceof Refused && error.status === 404)) setTimeout(() => this.history(this.now() - this.range * 1000), 3000);
     }
   }
 
@@ -282,6 +285,7 @@ export class Store extends EventTarget {
   receive(news) {
     switch (news.type) {
       case 'status':
+        this.streamed = news.status;
         this.become(news.status);
         break;
       case 'beat':
@@ -325,8 +329,10 @@ export class Store extends EventTarget {
       return;
     }
     const event = { id, at: new Date(this.now()).toISOString(), event: kind, data };
-    this.events.push(event);
-    this.keep(event);
+    if (id > (this.events.at(-1)?.id ?? 0)) { // the history may have told it already
+      this.events.push(event);
+      this.keep(event);
+    }
     if (kind !== 'transition') return;
     const b = this.breakers.get(data.name);
     if (!b) {
@@ -404,20 +410,31 @@ export class Store extends EventTarget {
     this.samples.set(b.name, samples);
     if (b.name !== this.selected || at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;
     this.seen.push({ at, totals: b.totals });
+    while (this.seen[1] && this.seen[1].at < at - 900_000) this.seen.shift();
+  }
+
+  /** forget drops what is older than the axis, or more than a server keeps. */
+  forget() {
+    const old = this.now() - kept;
+    const rest = this.events.filter((e) => Date.parse(e.at) > old).slice(-16_384);
+    if (rest.length === this.events.length) return;
+    this.known = Math.max(this.known, rest[0] ? Date.parse(rest[0].at) : this.now());
+    this.events = rest;
+    this.derive();
   }
 
   /** sample asks for what all breakers have counted since it was asked last. */
   async sample() {
     for (;;) {
       await new Promise((resume) => setTimeout(resume, sampleEvery));
+      this.forget();
       if (document.hidden) continue;
       const last = this.sums[this.sums.length - 1];
       try {
-        const past = await get(`api/history?since=${last ? last.at : new Date(this.now()).toISOString()}`);
+        const past = await get(`api/history?since=${encodeURIComponent(last ? last.at : new Date(this.now()).toISOString())}`);
         const now = this.now();
         const fresh = past.samples.filter((/** @type {import('./types').Sample} */ s) => !last || Date.parse(s.at) > Date.parse(last.at));
         this.sums = [...this.sums, ...fresh].filter((s) => now - Date.parse(s.at) < kept);
-        this.events = this.events.filter((e) => now - Date.parse(e.at) < kept);
       } catch {
         // The next time will do.
       }

@@ -67,11 +67,11 @@ export class Stream {
   async read(body) {
     const reader = body.getReader();
     const decoder = new TextDecoder();
+    const { connection } = this; // a timer of this one must not end the next
     let text = '';
     for (;;) {
-      const timer = setTimeout(() => this.connection.abort(), silence);
-      const { value, done } = await reader.read();
-      clearTimeout(timer);
+      const timer = setTimeout(() => connection.abort(), silence);
+      const { value, done } = await reader.read().finally(() => clearTimeout(timer));
       if (done) return;
       text += decoder.decode(value, { stream: true });
       const blocks = text.split('\n\n');

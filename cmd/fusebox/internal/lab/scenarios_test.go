@@ -293,3 +293,11 @@ func TestTextOfAScenarioIsNoScript(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryShippedScenarioCanBeStepped(t *testing.T) {
+	for _, name := range scenario.Names() {
+		if _, _, err := execute(t, Command(), "step", name, "--print"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -115,7 +115,9 @@ func (o *stepOptions) run(ctx context.Context, p *Params) (*report.Report, error
 		if s.Changed() || previous[s.Breaker].State != s.Before.State {
 			t.Add(i+1, s.At, s.Breaker, s.What, heldText(s.Before), s.Rule, heldText(s.After))
 		}
-		if i > 0 && previous[s.Breaker].State != s.Before.State && s.Before.State != fusebox.HalfOpen {
+		was, is := previous[s.Breaker].State, s.Before.State
+		lapsed := was == fusebox.HalfOpen && is == fusebox.Open // a lease has ended
+		if i > 0 && was != is && is != fusebox.HalfOpen && !lapsed && len(result.Scenario.Overrides) == 0 {
 			breaks++
 		}
 		previous[s.Breaker] = s.After

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fusebox-go/fusebox"
@@ -19,7 +20,12 @@ type guard struct {
 	wall   bool // it reads the wall clock
 }
 
-func (w *world) newGuard(name string, b Breaker, draw func() float64) *guard {
+// guardOf returns the breaker of that name, which several kinds of traffic may
+// share.
+func (w *world) guardOf(name string, b Breaker, draw func() float64) *guard {
+	if i := slices.IndexFunc(w.breakers, func(g *guard) bool { return g.name == name }); i >= 0 {
+		return w.breakers[i]
+	}
 	g := &guard{world: w, name: name}
 	c := b.config()
 	c.Rand = draw

@@ -272,6 +272,27 @@ traffic: [{name: t, to: [a, c], rate: 100, arrivals: steady, processes: 2, break
 	}
 }
 
+func TestTrafficOfTwoKindsSharesABreaker(t *testing.T) {
+	r := play(t, parse(t, `title: one breaker, two callers
+for: 2s
+dependencies:
+  - {name: bad, behaviour: {failures: 100%}}
+  - {name: good}
+breakers:
+  - {name: x, settings: {consecutive: 5, open-for: 10s, open-for-max: 10s}}
+traffic:
+  - {name: one, to: [bad], rate: 20, arrivals: steady, breaker: x}
+  - {name: two, to: [good], rate: 1, arrivals: steady, breaker: x}
+`), Options{Seed: 1})
+	if len(r.Transitions) != 1 || r.Transitions[0].Breaker != "x" {
+		t.Fatalf("%+v", r.Transitions)
+	}
+	// The second call of two comes at 1 s, when the failures of one have opened x.
+	if reached, _ := r.Reached(1, 900*time.Millisecond, 2*time.Second); reached != 0 {
+		t.Errorf("%d calls of the other reach their dependency", reached)
+	}
+}
+
 func TestOverridesAndTheWallClock(t *testing.T) {
 	s := parse(t, `title: by hand
 for: 10s

@@ -135,15 +135,8 @@ func (s *stream) retry(draw func() float64) *retry.Policy {
 // guards makes the breakers of a process, one for all dependencies or one for
 // each.
 func (s *stream) guards(process int, b Breaker, draw func() float64) (guards []*guard) {
-	byName := map[string]*guard{}
 	for _, to := range s.To {
-		name := s.breakerName(b, process, to)
-		g := byName[name]
-		if g == nil {
-			g = s.newGuard(name, b, draw)
-			byName[name] = g
-		}
-		guards = append(guards, g)
+		guards = append(guards, s.guardOf(s.breakerName(b, process, to), b, draw))
 	}
 	return guards
 }
