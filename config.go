@@ -65,7 +65,7 @@ type Config struct {
 	// OpenFor is how long a breaker that trips stays open before it probes.
 	// Every reopening doubles it, up to OpenForMax; each period is then scaled
 	// by a random factor from 1-OpenJitter to 1+OpenJitter, so that many
-	// processes do not probe at once. Defaults: 1 s, 5 s (OpenFor if that is more), 0.2.
+	// processes do not probe at once. Defaults: 1 s, 4 s (OpenFor if that is more), 0.2.
 	// Negative OpenJitter: none. A constant period is OpenForMax = OpenFor
 	// with OpenJitter -1. To probe at once, set OpenFor to a nanosecond.
 	OpenFor    time.Duration
@@ -212,7 +212,7 @@ func (c Config) withDefaults() Config {
 	c.SlowRate = cmp.Or(c.SlowRate, 0.6)
 	c.Consecutive = orOff(c.Consecutive, 20)
 	c.OpenFor = cmp.Or(c.OpenFor, time.Second)
-	c.OpenForMax = cmp.Or(c.OpenForMax, max(c.OpenFor, 5*time.Second))
+	c.OpenForMax = cmp.Or(c.OpenForMax, max(c.OpenFor, 4*time.Second))
 	c.OpenJitter = orOff(c.OpenJitter, 0.2)
 	c.Probes = cmp.Or(c.Probes, 3)
 	c.CloseAfter = cmp.Or(c.CloseAfter, c.Probes)

@@ -95,7 +95,7 @@ func ExampleConfig() {
 	// Consecutive  20
 	// TripWhen     false
 	// OpenFor      1s
-	// OpenForMax   5s
+	// OpenForMax   4s
 	// OpenJitter   0.2
 	// Probes       3
 	// CloseAfter   3

@@ -350,7 +350,7 @@ func TestC149BadValuesAreRefusedAllAtOnce(t *testing.T) {
 func TestC151TheDefaultsAreThoseDocumented(t *testing.T) {
 	want := fusebox.Config{
 		Window: 10 * time.Second, Buckets: 10, MinCalls: 20, FailureRate: 0.5, SlowAfter: -1, SlowRate: 0.6, Consecutive: 20,
-		OpenFor: time.Second, OpenForMax: 5 * time.Second, OpenJitter: 0.2, Probes: 3, CloseAfter: 3, ReopenAfter: 1,
+		OpenFor: time.Second, OpenForMax: 4 * time.Second, OpenJitter: 0.2, Probes: 3, CloseAfter: 3, ReopenAfter: 1,
 		ProbeTimeout: 30 * time.Second, StableAfter: 10 * time.Second,
 	}
 	if got := fusebox.New("x", fusebox.Config{}).Config(); !reflect.DeepEqual(got, want) {

@@ -52,7 +52,7 @@ func TestACallAtTheDeadlineIsTheFirstProbe(t *testing.T) {
 func TestEveryReopeningDoublesTheOpenPeriodUpToTheMaximum(t *testing.T) {
 	l := newCellLab(t)
 	l.trip()
-	for _, want := range []time.Duration{1, 2, 4, 5, 5, 5} {
+	for _, want := range []time.Duration{1, 2, 4, 4, 4} {
 		l.wantOpenFor(want * time.Second)
 		p := l.probe()
 		p.Record(fusebox.Failure)

@@ -117,7 +117,7 @@ func complete(c fusebox.Config) fusebox.Config {
 	c.SlowRate = def(c.SlowRate, 0.6)
 	c.Consecutive = def(c.Consecutive, 20)
 	c.OpenFor = def(c.OpenFor, time.Second)
-	c.OpenForMax = def(c.OpenForMax, max(5*time.Second, c.OpenFor))
+	c.OpenForMax = def(c.OpenForMax, max(4*time.Second, c.OpenFor))
 	c.OpenJitter = def(c.OpenJitter, 0.2)
 	c.Probes = def(c.Probes, 3)
 	c.CloseAfter = def(c.CloseAfter, c.Probes)

@@ -23,7 +23,7 @@ type simulated struct {
 // simulations are those of the README.
 var simulations = []simulated{
 	{"defaults", library.Config{}},
-	{"open-for-max: 4s", library.Config{OpenForMax: 4 * time.Second}},
+	{"open-for-max: 5s", library.Config{OpenForMax: 5 * time.Second}},
 	{"open-for-max: 2s", library.Config{OpenForMax: 2 * time.Second}},
 	{"constant 1s (fast-recovery.yaml)", library.Config{OpenForMax: time.Second, OpenJitter: -1}},
 }

@@ -224,7 +224,7 @@ type Breaker struct {
 	// OpenFor is the first open period; every reopening doubles it. Default 1s.
 	OpenFor time.Duration `yaml:"open-for"`
 
-	// OpenForMax is the longest open period. Default 5s, or OpenFor if that is more.
+	// OpenForMax is the longest open period. Default 4s, or OpenFor if that is more.
 	OpenForMax time.Duration `yaml:"open-for-max"`
 
 	// OpenJitter scales each open period by a random factor from 1-OpenJitter to
