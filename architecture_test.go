@@ -1,3 +1,7 @@
+//go:build !race
+
+// Source text has no races to detect.
+
 package fusebox_test
 
 import (
