@@ -12,6 +12,7 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/bulkhead"
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/config/schematest"
 	"github.com/fusebox-go/fusebox/retry"
 )
 
@@ -416,7 +417,7 @@ func TestExampleFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := compiled(t).Validate(asJSON(t, string(data))); err != nil {
+	if err := schematest.Compile(t, Schema()).Validate(schematest.AsJSON(t, string(data))); err != nil {
 		t.Error(err)
 	}
 	if got := c.Upstreams["search-standby"].Breaker; got.OpenForMax != 30*time.Second || got.SlowAfter != 2*time.Second {

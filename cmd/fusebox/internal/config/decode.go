@@ -31,6 +31,7 @@ type field struct {
 	required bool
 	needed   bool // required, but not of a file: a flag may give it
 	empty    bool // may be the empty string
+	zero     bool // of a duration: may be 0s
 }
 
 // fields returns those of a struct of the file.
@@ -47,6 +48,7 @@ func fields(t reflect.Type) []field {
 		f.required = slices.Contains(rule, "required")
 		f.needed = slices.Contains(rule, "needed")
 		f.empty = slices.Contains(rule, "empty")
+		f.zero = slices.Contains(rule, "zero")
 		all[i] = f
 	}
 	return all

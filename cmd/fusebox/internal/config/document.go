@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 )
 
 // Document is a file of another kind that is read by the rules of this package:
@@ -44,6 +45,17 @@ func (doc *Document) Set(path string) bool {
 
 // Failed reports whether there is an error about the value at a path already.
 func (doc *Document) Failed(path string) bool { return doc.d.failed[path] }
+
+// FailedIn reports whether there is an error about the value at a path, or about
+// one in the section at it.
+func (doc *Document) FailedIn(path string) bool {
+	for failed := range doc.d.failed {
+		if rest, ok := strings.CutPrefix(failed, path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
+}
 
 // Validate adds what the Validate of a policy's Config found in a section of
 // the file, in the words of the file. section is the struct that was read at

@@ -12,6 +12,7 @@ type plan struct {
 	Name  string        `yaml:"name" rule:"required"`
 	Every time.Duration `yaml:"every" default:"5s"`
 	Share *Share        `yaml:"share"`
+	Start time.Duration `yaml:"start" rule:"zero"`
 	Parts []planPart    `yaml:"parts"`
 }
 
@@ -41,6 +42,9 @@ func TestDecodeGivesAllErrors(t *testing.T) {
 		if !doc.Set("parts[0].least") || doc.Set("parts[1].least") || !doc.Failed("parts[0].least") || doc.Failed("parts[1]") {
 			t.Error("what is set, and what has failed")
 		}
+		if !doc.FailedIn("parts[0]") || !doc.FailedIn("parts") || !doc.FailedIn("parts[0].least") || doc.FailedIn("part") || doc.FailedIn("share") {
+			t.Error("what has failed in a section")
+		}
 		doc.Fail("parts[1]", "is the %s", "second")
 		doc.Validate("parts[1].retry", *p.Parts[1].Retry, p.Parts[1].Retry.Config().Validate())
 	})
@@ -65,6 +69,25 @@ func TestDecodeGivesAllErrors(t *testing.T) {
 	}
 	if err := Decode("p.yaml", []byte("name: ${HOME}"), "a name", &p, nil); err == nil || !strings.Contains(err.Error(), "HOME, which is not set") {
 		t.Errorf("a variable: %v", err)
+	}
+}
+
+func TestADurationThatMayBeZero(t *testing.T) {
+	for text, want := range map[string]string{
+		"0s": "", "00ms": "", "1s": "", "-0s": "is \"-0s\"", "-1s": "is \"-1s\"", "0": "is 0", "'0'": "is \"0\"", "off": "is \"off\"", "1": "must have a unit",
+	} {
+		p := plan{Start: -1}
+		err := Decode("p.yaml", []byte("name: x\nstart: "+text+"\n"), "a name", &p, nil)
+		switch {
+		case want == "" && (err != nil || p.Start < 0 || p.Start > time.Second):
+			t.Errorf("%s: %v, %v", text, p.Start, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), "p.yaml:2:8: start "+want) && !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	err := Decode("p.yaml", []byte("name: x\nstart: -1s\n"), "a name", new(plan), nil)
+	if err == nil || !strings.Contains(err.Error(), "must be 0s, or a positive duration with a unit: 250ms, 10s, 1m30s") {
+		t.Errorf("the rule: %v", err)
 	}
 }
 

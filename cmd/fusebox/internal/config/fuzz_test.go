@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/config/schematest"
 )
 
 // FuzzParse holds, whatever a file holds: no panic; an error has a place in the
@@ -26,7 +28,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	schema := compiled(f)
+	schema := schematest.Compile(f, Schema())
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "file:") || strings.Contains(text, "file\":") {
 			return // not what is on this machine
@@ -57,7 +59,7 @@ func FuzzParse(f *testing.F) {
 		if d := Diff(c, again); !d.Empty() {
 			t.Fatalf("%+v\n%s", d, b.String())
 		}
-		if err := schema.Validate(asJSON(t, b.String())); err != nil {
+		if err := schema.Validate(schematest.AsJSON(t, b.String())); err != nil {
 			t.Fatalf("%v\n%s", err, b.String())
 		}
 	})

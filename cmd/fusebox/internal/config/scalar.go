@@ -128,6 +128,7 @@ var (
 	integerText  = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,17})$`)
 	floatText    = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.[0-9]{1,40})?$`)
 	percentText  = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.[0-9]{1,40})?%$`)
+	zeroText     = regexp.MustCompile(`^0+(ns|us|µs|μs|ms|s|m|h)$`)
 	sizeText     = regexp.MustCompile(`^([1-9][0-9]{0,17})(B|kB|MB|GB|KiB|MiB|GiB)$`)
 	statusText   = regexp.MustCompile(`^[1-5](xx|[0-9][0-9](-[1-5][0-9][0-9])?)$`)
 	endpointText = regexp.MustCompile(`^(http|https|h2c)://`)

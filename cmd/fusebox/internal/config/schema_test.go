@@ -1,254 +1,36 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fusebox-go/fusebox"
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/config/schematest"
 )
 
 var update = flag.Bool("update", false, "write schema.json anew")
 
-type object = map[string]any
-
-// schemaWriter makes the schema from the types, their tags and their comments.
-type schemaWriter struct {
-	docs map[string]string // "Type" and "Type.Field"
-	defs object
-}
-
-func newSchemaWriter(tb testing.TB) *schemaWriter {
+func comments(tb testing.TB) map[string]string {
 	tb.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, parser.ParseComments)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w := &schemaWriter{docs: map[string]string{}, defs: object{
-		"substituted": object{"type": "string", "pattern": `^([^$]|\$[^{])*\$\{`, "description": "A string with ${VAR} or ${file:PATH}."},
-	}}
-	for _, d := range f.Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.TYPE {
-			continue
-		}
-		for _, s := range g.Specs {
-			t := s.(*ast.TypeSpec)
-			w.docs[t.Name.Name] = g.Doc.Text()
-			if st, ok := t.Type.(*ast.StructType); ok {
-				for _, field := range st.Fields.List {
-					w.docs[t.Name.Name+"."+field.Names[0].Name] = field.Doc.Text()
-				}
-			}
-		}
-	}
-	return w
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func (w *schemaWriter) structure(t reflect.Type) object {
-	properties, required := object{}, []string{}
-	for _, f := range fields(t) {
-		p := w.of(t.Field(f.index).Type, f)
-		p["description"] = oneLine(w.docs[t.Name()+"."+t.Field(f.index).Name])
-		properties[f.key] = p
-		if f.required || f.needed {
-			required = append(required, f.key)
-		}
-	}
-	s := object{
-		"type": "object", "description": oneLine(w.docs[t.Name()]),
-		"properties": properties, "additionalProperties": false,
-	}
-	if len(required) > 0 {
-		s["required"] = required
-	}
-	switch t {
-	case reflect.TypeFor[Fallback]():
-		s["minProperties"] = 1
-		s["not"] = object{"anyOf": []any{
-			object{"required": []string{"body", "file"}},
-			object{"required": []string{"body", "upstream"}},
-			object{"required": []string{"file", "upstream"}},
-			object{"required": []string{"status", "upstream"}},
-			object{"required": []string{"headers", "upstream"}},
-		}}
-	case reflect.TypeFor[Breaker]():
-		s["dependentRequired"] = object{"slow-rate": []string{"slow-after"}}
-	case reflect.TypeFor[Bulkhead]():
-		s["dependentRequired"] = object{"max-waiting": []string{"max-wait"}}
-	}
-	return s
-}
-
-// reference returns a reference to the definition of a struct.
-func (w *schemaWriter) reference(t reflect.Type) object {
-	if w.defs[t.Name()] == nil {
-		w.defs[t.Name()] = object{}
-		w.defs[t.Name()] = w.structure(t)
-	}
-	return object{"$ref": "#/$defs/" + t.Name()}
-}
-
-func (w *schemaWriter) of(t reflect.Type, f field) object {
-	switch {
-	case isScalar(t):
-		return w.scalar(t, f)
-	case t.Kind() == reflect.Pointer:
-		return w.of(t.Elem(), f)
-	case t.Kind() == reflect.Struct:
-		return w.reference(t)
-	case t.Kind() == reflect.Slice:
-		s := object{"type": "array", "items": w.of(t.Elem(), field{})}
-		if f.needed || t.Elem() == reflect.TypeFor[Route]() {
-			s["minItems"] = 1
-		}
-		if t.Elem() == reflect.TypeFor[Endpoint]() {
-			s["uniqueItems"] = true
-		}
-		return s
-	case t.Elem().Kind() == reflect.Pointer:
-		return object{
-			"type": "object", "propertyNames": object{"pattern": nameText.String()}, "minProperties": 1,
-			"additionalProperties": w.of(t.Elem(), field{}),
-		}
-	default:
-		return object{
-			"type": "object", "propertyNames": object{"pattern": headerText.String()},
-			"additionalProperties": object{"type": "string"},
-		}
-	}
-}
-
-// scalar describes a value. Next to every value that is not any text stands one
-// that is substituted.
-func (w *schemaWriter) scalar(t reflect.Type, f field) object {
-	choices := []any{}
-	add := func(o object) { choices = append(choices, o) }
-	text := func(pattern string) { add(object{"type": "string", "pattern": pattern}) }
-	switch t {
-	case reflect.TypeFor[string]():
-		s := object{"type": "string"}
-		if !f.empty {
-			s["minLength"] = 1
-		}
-		if len(f.enum) == 0 {
-			return s
-		}
-	case reflect.TypeFor[Secret]():
-		text("^[!-~]{16,}$")
-	case reflect.TypeFor[bool]():
-		add(object{"type": "boolean"})
-	case reflect.TypeFor[int]():
-		o := object{"type": "integer"}
-		for key, bound := range map[string]string{"minimum": f.min, "maximum": f.max} {
-			if bound != "" {
-				o[key] = json.Number(bound)
-			}
-		}
-		add(o)
-	case reflect.TypeFor[Fraction]():
-		add(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1})
-		text(`^(100(\.0+)?|[1-9]?[0-9](\.[0-9]{1,40})?)%$`)
-	case reflect.TypeFor[Rate]():
-		add(object{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": json.Number("1000000000")})
-	case reflect.TypeFor[time.Duration]():
-		text(`^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
-	case reflect.TypeFor[Size]():
-		text(sizeText.String())
-	case reflect.TypeFor[Statuses]():
-		add(object{"type": "integer", "minimum": 100, "maximum": 599})
-		text(statusText.String())
-	case reflect.TypeFor[Address]():
-		text(`^(unix:/.*|([^:/\s]*|\[[^/\s]*\]):[0-9]{1,5})$`)
-	case reflect.TypeFor[Host]():
-		text(domainText.String())
-	case reflect.TypeFor[Endpoint]():
-		text(`^(http|https|h2c)://[^/@?#\s]+(/[^?#]*)?$`)
-	}
-	if len(f.enum) > 0 {
-		add(object{"enum": f.enum})
-	}
-	if f.off {
-		add(object{"const": "off"})
-	}
-	return object{"anyOf": append(choices, object{"$ref": "#/$defs/substituted"})}
-}
-
-func (w *schemaWriter) file() []byte {
-	s := w.structure(reflect.TypeFor[File]())
-	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "Configuration of fusebox"
-	s["patternProperties"] = object{"^x-": true}
-	s["$defs"] = w.defs
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(s); err != nil {
-		panic(err)
-	}
-	return b.Bytes()
+	return schematest.Comments(tb, "types.go")
 }
 
 func TestSchemaIsThatOfTheTypes(t *testing.T) {
-	want := newSchemaWriter(t).file()
+	want := WriteSchema(SchemaSource{
+		Root: reflect.TypeFor[File](), Title: "Configuration of fusebox", Comments: comments(t), Substituted: true,
+	})
 	if *update {
-		if err := os.WriteFile("schema.json", want, 0o644); err != nil {
+		if err := os.WriteFile("schema.json", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if Schema() != string(want) {
+	if Schema() != want {
 		t.Error("schema.json is not what the types say: go generate")
 	}
-}
-
-func compiled(tb testing.TB) *jsonschema.Schema {
-	tb.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("fusebox.json", doc); err != nil {
-		tb.Fatal(err)
-	}
-	s, err := c.Compile("fusebox.json")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
-// asJSON reads YAML as an editor does that knows nothing but the schema.
-func asJSON(tb testing.TB, text string) any {
-	tb.Helper()
-	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		tb.Fatal(err)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return doc
 }
 
 // in puts a section into a document that is valid without it.
@@ -258,7 +40,7 @@ func in(section string) string {
 
 // TestSchemaAndDecoderAgree judges documents by both.
 func TestSchemaAndDecoderAgree(t *testing.T) {
-	schema := compiled(t)
+	schema := schematest.Compile(t, Schema())
 	valid := []string{
 		in(""), in("listen: unix:/run/x"), in("listen: '[::1]:80'"), in("listen: ${LISTEN}"), in("x-anything: {goes: [1]}"),
 		in("admin: {listen: off, token: 0123456789abcdef}"), in("admin: {hosts: [fusebox, fusebox.shop.svc, '${A}']}"), in("admin: {hosts: []}"), in("logging: {level: warn, format: json, access: stdout}"),
@@ -301,7 +83,7 @@ func TestSchemaAndDecoderAgree(t *testing.T) {
 			if (err == nil) != want {
 				t.Errorf("decoder: %v\n%s", err, text)
 			}
-			if err := schema.Validate(asJSON(t, text)); (err == nil) != want {
+			if err := schema.Validate(schematest.AsJSON(t, text)); (err == nil) != want {
 				t.Errorf("schema: %v\n%s", err, text)
 			}
 		}
@@ -322,7 +104,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 			t.Errorf("fusebox.Config.%s has another kind in the file: it would not be copied", f.Name)
 		}
 	}
-	w := newSchemaWriter(t)
+	docs := comments(t)
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[File](), reflect.TypeFor[Admin](), reflect.TypeFor[Logging](), reflect.TypeFor[Shutdown](), reflect.TypeFor[Upstream](),
 		reflect.TypeFor[Timeouts](), reflect.TypeFor[Bulkhead](), reflect.TypeFor[Retry](), reflect.TypeFor[Breaker](), reflect.TypeFor[Failure](),
@@ -333,7 +115,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 			if f.key != kebab(field.Name) {
 				t.Errorf("%s.%s has the key %q", typ.Name(), field.Name, f.key)
 			}
-			if w.docs[typ.Name()+"."+field.Name] == "" {
+			if docs["config."+typ.Name()+"."+field.Name] == "" {
 				t.Errorf("%s.%s has no comment", typ.Name(), field.Name)
 			}
 		}

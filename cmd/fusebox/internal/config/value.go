@@ -99,6 +99,10 @@ func (d *decoder) set(at Origin, path, text, shown string, kind int, v reflect.V
 		}
 		return
 	}
+	if f.zero && kind&isString != 0 && zeroText.MatchString(text) {
+		v.SetInt(0)
+		return
+	}
 	value, err := s.parse(text)
 	if err != nil && !errors.Is(err, errRule) && d.secrets[path] == "" { // it would show the value
 		d.reject(at, path, "is %s, %v", shown, err)
@@ -149,6 +153,9 @@ func must(t reflect.Type, f field) string {
 	rule := scalars[t].rule
 	if len(f.enum) > 0 {
 		rule = strings.Join(f.enum[:len(f.enum)-1], ", ") + " or " + f.enum[len(f.enum)-1]
+	}
+	if f.zero {
+		rule = "0s, or " + rule
 	}
 	switch {
 	case f.min != "" && f.max != "":

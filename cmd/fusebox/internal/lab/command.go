@@ -28,7 +28,7 @@ what theory says; if they are not, the program ends with 1.`,
 	for _, e := range Experiments() {
 		lab.AddCommand(e.command())
 	}
-	lab.AddCommand(allCommand(), listCommand(), scenariosCommand())
+	lab.AddCommand(allCommand(), listCommand(), scenariosCommand(), schemaCommand())
 	return lab
 }
 

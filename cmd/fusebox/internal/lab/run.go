@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,8 +26,14 @@ func runScenario() Experiment {
 		Title: "scenarios: what is expected of breakers and policies, and what becomes of it",
 		Long: `Plays a scenario: a file, or one of those that ship (lab scenarios lists them).
 It prints a timeline, what became of the calls, and whether what the file expects
-has come true; if not, the program ends with 1. Without a name it plays all that
-ship.`,
+has come true; if not, the program ends with 1. A file that cannot be read ends it
+with 2. Without a name it plays all that ship.
+
+A scenario is a file in YAML. "fusebox lab schema --example" prints one that has
+every key, with a comment for each; "fusebox lab scenarios NAME" prints one that
+ships, to begin with; "fusebox lab schema" prints the JSON Schema, for editors.
+
+A name that ships wins over a file of that name: write ./NAME for the file.`,
 		Run: func(ctx context.Context, p *Params) (*report.Report, error) {
 			if len(p.Args) > 0 {
 				return runOne(ctx, p, p.Args[0])
@@ -35,6 +42,9 @@ ship.`,
 		},
 		Setup: func(c *cobra.Command) {
 			c.Use = "run [FILE | NAME]"
+			c.Example = `  fusebox lab run hard-outage
+  fusebox lab scenarios hard-outage > mine.yaml
+  fusebox lab run mine.yaml --html report.html`
 			c.Args = cobra.MaximumNArgs(1)
 		},
 	}
@@ -62,8 +72,8 @@ func expect(r *report.Report, name string, verdicts []scenario.Verdict) (met int
 			met++
 		}
 		r.Checks = append(r.Checks, report.Check{
-			Name: fmt.Sprintf("%s: %s %s, got %s", name, v.Text, v.Want, v.Got), OK: v.OK,
-			Got: got, Want: 1, Distance: 1 - got, Unit: "expectations",
+			Name: fmt.Sprintf("%s: %s, want %s, got %s", name, v.Text, v.Want, v.Got), OK: v.OK,
+			Got: got, Want: 1, Distance: 1 - got, // no unit: the name says it all
 		})
 	}
 	return met
@@ -156,7 +166,7 @@ func runOne(ctx context.Context, p *Params, name string) (*report.Report, error)
 	verdicts := result.Verdicts()
 	expect(r, name, verdicts)
 	expectations(r, verdicts)
-	r.Plot(statesOf(result))
+	r.Plot(statesOf(result, result.Breakers))
 	r.Plot(ratesOf(result))
 	return r, nil
 }
@@ -201,7 +211,7 @@ func happenings(r *report.Report, result *scenario.Result) {
 		all = append(all, happening{h.At, h.Who, h.What})
 	}
 	for _, t := range result.Transitions {
-		all = append(all, happening{t.At, t.Breaker, fmt.Sprintf("%v → %v: %s", t.From, t.To, t.Why)})
+		all = append(all, happening{t.At, "breaker " + t.Breaker, fmt.Sprintf("%v → %v: %s", t.From, t.To, t.Why)})
 	}
 	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
 	title := "Timeline"
@@ -222,32 +232,34 @@ func happenings(r *report.Report, result *scenario.Result) {
 func trafficTable(r *report.Report, result *scenario.Result) {
 	t := r.Table("traffic", "What became of the calls",
 		report.Column{Key: "traffic", Title: "traffic"},
-		report.Column{Key: "calls", Title: "calls", Kind: report.Count},
+		report.Column{Key: "calls", Title: "calls that ended", Kind: report.Count},
 		report.Column{Key: "served", Title: "served", Kind: report.Count},
 		report.Column{Key: "answered", Title: "by a fallback", Kind: report.Count},
 		report.Column{Key: "failed", Title: "failed", Kind: report.Count},
 		report.Column{Key: "rejected", Title: "rejected by a breaker", Kind: report.Count},
 		report.Column{Key: "full", Title: "for want of a place", Kind: report.Count},
+		report.Column{Key: "under_way", Title: "under way at the end", Kind: report.Count},
 		report.Column{Key: "p50", Title: "median of the served", Kind: report.Duration, Unit: time.Millisecond, Decimals: 1},
 		report.Column{Key: "p99", Title: "99th percentile", Kind: report.Duration, Unit: time.Millisecond, Decimals: 1},
 	)
 	for i, traffic := range result.Scenario.Traffic {
 		c := result.Tally(i, 0, result.Scenario.For)
 		t.Add(traffic.Name, c.Calls, c.By[scenario.Served], c.By[scenario.Answered], c.By[scenario.Failed],
-			c.By[scenario.RejectedBreaker], c.By[scenario.RejectedFull], c.Quantile(0.5), c.Quantile(0.99))
+			c.By[scenario.RejectedBreaker], c.By[scenario.RejectedFull], result.CallsUnderWay[i], c.Quantile(0.5), c.Quantile(0.99))
 	}
 }
 
 func dependencyTable(r *report.Report, result *scenario.Result) {
 	t := r.Table("dependencies", "What reached the dependencies",
 		report.Column{Key: "dependency", Title: "dependency"},
-		report.Column{Key: "calls", Title: "attempts", Kind: report.Count},
+		report.Column{Key: "calls", Title: "attempts that ended", Kind: report.Count},
 		report.Column{Key: "failures", Title: "failed, or given up", Kind: report.Count},
+		report.Column{Key: "under_way", Title: "under way at the end", Kind: report.Count},
 		report.Column{Key: "in_flight", Title: "most in flight", Kind: report.Count},
 	)
 	for i, d := range result.Scenario.Dependencies {
 		calls, failures := result.Reached(i, 0, result.Scenario.For)
-		t.Add(d.Name, calls, failures, result.MostInFlight[i])
+		t.Add(d.Name, calls, failures, result.AttemptsUnderWay[i], result.MostInFlight[i])
 	}
 }
 
@@ -273,9 +285,10 @@ func expectations(r *report.Report, verdicts []scenario.Verdict) {
 // mostStates is how many breakers a diagram of states shows.
 const mostStates = 7
 
-func statesOf(result *scenario.Result) report.Plot {
+// statesOf draws the states of the breakers named, the first of them.
+func statesOf(result *scenario.Result, breakers []string) report.Plot {
 	p := report.Plot{Title: "State over time", X: "time, s", YTicks: []string{"closed", "half-open", "open"}}
-	for _, name := range result.Breakers[:min(len(result.Breakers), mostStates)] {
+	for _, name := range breakers[:min(len(breakers), mostStates)] {
 		s := report.Series{Name: name, Style: report.Steps, Points: []report.Point{{}}}
 		for _, t := range result.Transitions {
 			if t.Breaker == name {
@@ -315,6 +328,24 @@ func ratesOf(result *scenario.Result) report.Plot {
 	}
 	p.Series = series
 	return p
+}
+
+// schemaCommand is `lab schema`.
+func schemaCommand() *cobra.Command {
+	var example bool
+	c := &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of scenario files, or an example of one with every key", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text := scenario.Schema()
+			if example {
+				text = scenario.Example()
+			}
+			_, err := io.WriteString(c.OutOrStdout(), text)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&example, "example", false, "an example with every key, and a comment for each, instead")
+	return c
 }
 
 // scenariosCommand is `lab scenarios`.

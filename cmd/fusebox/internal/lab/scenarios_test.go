@@ -12,20 +12,61 @@ import (
 	"testing"
 
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/scenario"
+	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/theory"
 )
 
-// Measured with another program, in one run with calls that arrive by chance: the
-// numbers of several runs here must lie around them.
+// outageDeviation is the standard deviation of what [theory.Outage] has the mean
+// of: the calls that begin before the run that trips has ended are Poisson's, and
+// in each half-open period so are those that come while the first probe is out, as
+// far as they are admitted.
+func outageDeviation(o theory.Outage) float64 {
+	mean := o.Rate * o.Took
+	p, rest, first, second := math.Exp(-mean), 1.0, 0.0, 0.0
+	for k := range o.Probes - 1 {
+		first, second = first+float64(k)*p, second+float64(k*k)*p
+		rest -= p
+		p *= mean / float64(k+1)
+	}
+	most := float64(o.Probes - 1)
+	first, second = first+most*rest, second+most*most*rest
+	return math.Sqrt(mean + o.Length/(o.Open+1/o.Rate+o.Took)*(second-first*first))
+}
+
+// The known values were measured with another program, in one run with calls that
+// arrive by chance: a mean of several runs differs from one run by what the model
+// says, and from the model's mean by less. That tells the ways apart.
 func TestKnownRetry(t *testing.T) {
+	const trials, errors = 3, 4.5 // trials: see smaller
 	r := runOnce(t, "retry")
 	outage := table(t, r, "outage")
-	for name, want := range map[string]float64{breakerName: 75, retriesName: 9048, insideName: 281, outsideName: 75} {
+	// Attempts of 20 ms, and for three of them waits of 10 and 20 ms on average.
+	single := theory.Outage{Length: 30, Open: 1, Rate: 100, Consecutive: 5, Probes: 3, Took: 0.02}
+	triple := single
+	triple.Took = 3*0.02 + 0.03
+	known := map[string]struct{ want, formula, deviation float64 }{
+		breakerName: {75, single.Outcomes(), outageDeviation(single)},
+		outsideName: {75, single.Outcomes(), outageDeviation(single)},
+		insideName:  {281, 3 * triple.Outcomes(), 3 * outageDeviation(triple)},
+		retriesName: {9048, 9000, 3 * math.Sqrt(3000)},
+	}
+	for name, k := range known {
 		row := outage.Row("way", name)
-		// Of three or four runs the deviation is a rough estimate; that of a number
-		// of calls is its root, at least.
-		deviation := max(row.Number("deviation"), math.Sqrt(want))
-		within(t, name, row.Number("reached"), want-4.5*deviation, want+4.5*deviation)
-		within(t, name+", by formula", row.Number("formula"), 0.9*want, 1.1*want)
+		band := errors * k.deviation * math.Sqrt(1+1.0/trials)
+		within(t, name, row.Number("reached"), k.want-band, k.want+band)
+		within(t, name+", the formula", row.Number("formula"), k.formula-1, k.formula+1)
+		band = errors * k.deviation / math.Sqrt(trials)
+		for other, way := range known {
+			reached := outage.Row("way", other).Number("reached")
+			if same := way.want == k.want; (math.Abs(reached-k.formula) <= band) != same {
+				t.Errorf("%s: %v attempts, within %.1f of %.1f, which is %s: %v", other, reached, band, k.formula, name, !same)
+			}
+		}
+	}
+	// Who does not take the rejection for the end of the call adds to it.
+	for _, name := range []string{waitName, unknowingName} {
+		row := outage.Row("way", name)
+		least := single.Outcomes() + errors*max(row.Number("deviation"), 2)/math.Sqrt(trials)
+		within(t, name, row.Number("reached"), least, 2*least)
 	}
 	errs := table(t, r, "errors")
 	within(t, "three attempts of which half fail", errs.Row("q", 0.5).Number("retries"), 84, 91)
@@ -112,7 +153,7 @@ func TestRunTellsAllAboutAScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"run: quick\n", "  1.000  d    now failures 100%\n", "closed → open: 5 failures in a row >= 5\n",
+		"run: quick\n", "  1.000  dependency d  now failures 100%\n", "closed → open: 5 failures in a row >= 5\n",
 		"breaker b: opens-within, after 1s  500ms  ", "2 of 2 checks passed.",
 	} {
 		if !strings.Contains(out, want) {
@@ -140,7 +181,7 @@ func TestAnExpectationThatIsNotMetIsAnError(t *testing.T) {
 	if !errors.As(err, &failed) || failed.ExitCode() != 1 || !strings.Contains(err.Error(), "lab run: 1 of 2 checks failed") {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out, "FAILED ") || !strings.Contains(out, " NO\n") || !strings.Contains(out, "opens-within, after 1s 1ms, got ") {
+	if !strings.Contains(out, "FAILED ") || !strings.Contains(out, " NO\n") || !strings.Contains(out, "quick.yaml: breaker b: opens-within, after 1s, want 1ms, got 113.851ms\n") {
 		t.Errorf("the report is\n%s", out)
 	}
 }
@@ -188,6 +229,33 @@ func TestScenariosListsThemAndPrintsOne(t *testing.T) {
 	var usage *UsageError
 	if _, _, err := execute(t, Command(), "scenarios", "nothing"); !errors.As(err, &usage) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheFormatIsPrinted(t *testing.T) {
+	for want, args := range map[string][]string{scenario.Schema(): {"schema"}, scenario.Example(): {"schema", "--example"}} {
+		if out, _, err := execute(t, Command(), args...); err != nil || out != want {
+			t.Errorf("%q: %v, %.80q", args, err, out)
+		}
+	}
+	// What is printed can be run.
+	path := filepath.Join(t.TempDir(), "example.yaml")
+	if err := os.WriteFile(path, []byte(scenario.Example()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := execute(t, Command(), "run", path); err != nil {
+		t.Error(err)
+	}
+	for _, command := range []string{"run", "step"} {
+		help, _, err := execute(t, Command(), command, "--help")
+		if err != nil || !strings.Contains(help, "lab s") {
+			t.Errorf("%s: %v, %s", command, err, help)
+		}
+		for _, named := range regexp.MustCompile(`fusebox lab (schema|scenarios)[a-z -]*`).FindAllString(help, -1) {
+			if _, _, err := execute(t, Command(), strings.Fields(named)[2:]...); err != nil {
+				t.Errorf("the help of %s names %q: %v", command, named, err)
+			}
+		}
 	}
 }
 
@@ -239,6 +307,25 @@ func TestSteppingInTheTerminal(t *testing.T) {
 	for _, want := range []string{"the last step that was kept; 238 more were made", "this is the first step"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestStepDrawsTheStates(t *testing.T) {
+	for _, c := range []struct{ args, has, lacks string }{
+		{"", "breaker", ""},
+		{"clock-step", "monotonic", ""},
+		{"clock-step --breaker wall", "wall", "monotonic"},
+	} {
+		path := filepath.Join(t.TempDir(), "p.svg")
+		if _, _, err := execute(t, Command(), append(strings.Fields("step "+c.args), "--plot", path)...); err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		plot, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(plot, []byte(">half-open<")) || !bytes.Contains(plot, []byte(">"+c.has+"<")) ||
+			c.lacks != "" && bytes.Contains(plot, []byte(">"+c.lacks+"<")) {
+			t.Errorf("%s: %v, %.2000s", c.args, err, plot)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed" // step.html
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func step() Experiment {
 	return Experiment{
 		Name:  "step",
 		Title: "a breaker one step at a time: the call, the rule that applied, what the breaker holds",
-		Long: `Goes through a scenario (a file, or one that ships: lab scenarios lists them) one
+		Long: `Goes through a scenario (a file, or one that ships: see lab run) one
 step at a time: what a call did, what the breaker held before, which rule applied,
 what it holds after. In the terminal it asks for the way: next, back, run. With
 --html the page has the steps, with buttons and keys; with --print, --json,
@@ -123,9 +124,20 @@ func (o *stepOptions) run(ctx context.Context, p *Params) (*report.Report, error
 		previous[s.Breaker] = s.After
 	}
 	r.Near("changes of state between the steps, but by time", float64(breaks), 0, 0, "changes")
+	r.Plot(statesOf(result, stepped(result.Steps)))
 	r.Widgets = append(r.Widgets, widgetOf(result))
 	o.teach(t)
 	return r, nil
+}
+
+// stepped returns the breakers that have steps, in the order of the first ones.
+func stepped(steps []scenario.Step) (names []string) {
+	for _, s := range steps {
+		if !slices.Contains(names, s.Breaker) {
+			names = append(names, s.Breaker)
+		}
+	}
+	return names
 }
 
 // teach says what the first trip shows.

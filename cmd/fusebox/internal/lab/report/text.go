@@ -76,6 +76,9 @@ func (r *Report) verdict() string {
 
 // String returns the check on one line.
 func (c Check) String() string {
+	if c.Unit == "" {
+		return c.Name
+	}
 	return fmt.Sprintf("%s: got %.6g, want %.6g: %.3g %s off, limit %.3g", c.Name, c.Got, c.Want, c.Distance, c.Unit, c.Limit)
 }
 

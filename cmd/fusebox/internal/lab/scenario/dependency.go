@@ -106,6 +106,7 @@ func (b behaviour) draw(rng *rand.Rand) (time.Duration, error) {
 			latency *= math.Exp(normal * math.Log(float64(b.p99)/float64(b.latency)) / z99)
 		}
 	}
+	latency = min(latency, float64(never))
 	switch {
 	case b.hang > 0:
 		return b.hang, errHung
@@ -117,6 +118,10 @@ func (b behaviour) draw(rng *rand.Rand) (time.Duration, error) {
 	return time.Duration(latency), nil
 }
 
+// never is later than the end of any scenario. What would be later still is then:
+// sums of times stay in range.
+const never = 2 * maxFor
+
 // server is a dependency at work.
 type server struct {
 	Dependency
@@ -124,6 +129,7 @@ type server struct {
 	places durations       // when each place of the capacity is free, a heap
 	starts []time.Duration // of those that wait, in order
 
+	begun    int // calls
 	inFlight int // calls that somebody waits for
 	most     int
 }
@@ -147,7 +153,7 @@ func (s *server) accept(now time.Duration) (end time.Duration, err error) {
 		}
 	}
 	took, err := s.at(start).draw(s.rng)
-	end = start + took
+	end = min(start+took, never)
 	if s.Capacity > 0 {
 		s.places[0] = end
 		heap.Fix(&s.places, 0)

@@ -136,3 +136,25 @@ func TestAQueuedCallMeetsTheDependencyAsItIsWhenItsTurnComes(t *testing.T) {
 		t.Errorf("ends at %v with %v", end, err)
 	}
 }
+
+// Whatever a file holds, no sum of times overflows.
+func TestTimesBeyondAnyEnd(t *testing.T) {
+	d := Dependency{Capacity: 1, Behaviour: Behaviour{Hang: maxFor}}
+	s := newServer(d, rand.New(rand.NewPCG(1, 2)))
+	for i := range 5000 {
+		if end, _ := s.accept(0); end < maxFor {
+			t.Fatalf("call %d ends at %v", i, end)
+		}
+	}
+	b := behaviour{latency: time.Nanosecond, p99: maxFor, distribution: logNormal}
+	for range 10_000 {
+		if took, _ := b.draw(s.rng); took < 0 {
+			t.Fatalf("a call takes %v", took)
+		}
+	}
+	for _, at := range []time.Duration{time.Second, maxFor} {
+		if _, ok := (Change{At: time.Second, For: maxFor}).began(at); !ok {
+			t.Errorf("at %v the change is over", at)
+		}
+	}
+}

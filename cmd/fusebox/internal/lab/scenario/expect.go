@@ -80,8 +80,8 @@ func (e Expect) subjects(r *Result) (names []string) {
 
 // span says in words between which instants the expectation holds.
 func (e Expect) span() (text string) {
-	if e.At > 0 {
-		text += fmt.Sprintf(" at %v", e.At)
+	if e.At != nil {
+		text += fmt.Sprintf(" at %v", *e.At)
 	}
 	if e.After > 0 {
 		text += fmt.Sprintf(", after %v", e.After)
@@ -98,6 +98,7 @@ func (e Expect) until(r *Result) time.Duration { return cmp.Or(e.Until, r.Scenar
 // condition is one thing that can be expected.
 type condition struct {
 	of, key string
+	whole   bool // of the whole time
 	given   bool
 	want    string
 	// found says what was found of the subject, and whether that is as expected.
@@ -109,7 +110,7 @@ func (e Expect) conditions() []condition {
 	return []condition{
 		e.within("opens-within", e.OpensWithin, fusebox.Open),
 		e.within("closes-within", e.ClosesWithin, fusebox.Closed),
-		{"breaker", "state", e.State != "", e.State, state},
+		{"breaker", "state", false, e.State != "", e.State, state},
 		e.trips("trips-at-least", e.TripsAtLeast, 1),
 		e.trips("trips-at-most", e.TripsAtMost, -1),
 		e.share("served-at-least", e.ServedAtLeast, 1, served),
@@ -135,18 +136,21 @@ func served(t *Tally) int { return t.By[Served] + t.By[Answered] }
 func failed(t *Tally) int { return t.By[Failed] }
 
 func (e Expect) within(key string, limit time.Duration, state fusebox.State) condition {
-	return condition{"breaker", key, limit > 0, limit.String(), func(r *Result, e Expect, name string) (string, bool) {
+	return condition{"breaker", key, false, limit > 0, limit.String(), func(r *Result, e Expect, name string) (string, bool) {
 		at, ok := r.firstAt(name, state, e.After)
-		if !ok {
+		switch {
+		case !ok:
 			return "never", false
+		case at > e.until(r):
+			return "not until then", false
 		}
 		return (at - e.After).Round(time.Microsecond).String(), at-e.After <= limit
 	}}
 }
 
 func state(r *Result, e Expect, name string) (string, bool) {
-	if e.At > 0 {
-		got := r.StateAt(name, e.At).String()
+	if e.At != nil {
+		got := r.StateAt(name, *e.At).String()
 		return got, got == e.State
 	}
 	var names []string
@@ -167,9 +171,11 @@ func (e Expect) reached(key string, want *int, sign int, which func(calls, failu
 }
 
 func inFlight(key string, want *int, sign int) condition {
-	return counted("dependency", key, want, sign, func(r *Result, name string) int {
+	c := counted("dependency", key, want, sign, func(r *Result, name string) int {
 		return r.MostInFlight[slices.Index(r.Scenario.dependencyNames(), name)]
 	})
+	c.whole = true
+	return c
 }
 
 // counted is a condition about a number: at least want if sign is 1, at most if -1.
@@ -177,7 +183,7 @@ func counted(of, key string, want *int, sign int, count func(r *Result, name str
 	if want == nil {
 		return condition{of: of, key: key}
 	}
-	return condition{of, key, true, strconv.Itoa(*want), func(r *Result, _ Expect, name string) (string, bool) {
+	return condition{of, key, false, true, strconv.Itoa(*want), func(r *Result, _ Expect, name string) (string, bool) {
 		n := count(r, name)
 		return strconv.Itoa(n), sign*(n-*want) >= 0
 	}}
@@ -191,19 +197,25 @@ func (e Expect) share(key string, want *config.Share, sign float64, count func(*
 	if want == nil {
 		return condition{of: "traffic", key: key}
 	}
-	return condition{"traffic", key, true, percent(float64(*want)), func(r *Result, e Expect, name string) (string, bool) {
+	return condition{"traffic", key, false, true, percent(float64(*want)), func(r *Result, e Expect, name string) (string, bool) {
 		t := e.tally(r, name)
+		if t.Calls == 0 {
+			return "no calls", false
+		}
 		got := t.Share(count(&t))
-		return percent(got), t.Calls > 0 && sign*(got-float64(*want)) >= 0
+		return percent(got), sign*(got-float64(*want)) >= 0
 	}}
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.4g%%", 100*f) }
 
 func (e Expect) p99(key string, want time.Duration, sign int) condition {
-	return condition{"traffic", key, want > 0, want.String(), func(r *Result, e Expect, name string) (string, bool) {
+	return condition{"traffic", key, false, want > 0, want.String(), func(r *Result, e Expect, name string) (string, bool) {
 		t := e.tally(r, name)
+		if t.By[Served] == 0 {
+			return "none served", false
+		}
 		got := t.Quantile(0.99)
-		return got.Round(time.Microsecond).String(), got > 0 && time.Duration(sign)*(got-want) >= 0
+		return got.Round(time.Microsecond).String(), time.Duration(sign)*(got-want) >= 0
 	}}
 }

@@ -45,10 +45,13 @@ func (w *world) guardOf(name string, b Breaker, draw func() float64) *guard {
 // changed is told of every record.
 func (g *guard) changed(t fusebox.Transition) {
 	g.last = append(g.last, t)
-	if g.over() {
+	now := g.elapsed()
+	if !g.wall { // the end of a lease or an override is older than the call that commits it
+		now = t.At.Sub(g.start)
+	}
+	if g.ctx.Err() != nil || now >= g.scenario.For {
 		return
 	}
-	now := g.elapsed()
 	change := Transition{Breaker: g.name, At: now, From: t.From, To: t.To, Cause: t.Cause, Why: t.Why()}
 	if !t.Until.IsZero() && !g.wall { // the wall clock may step before that
 		change.Until = now + t.Until.Sub(t.At)
@@ -127,14 +130,16 @@ func (g *guard) held(i fusebox.Inspection) Held {
 	return h
 }
 
-// remaining is how long an open breaker stays open, by its clock.
-func (g *guard) remaining(i fusebox.Inspection) time.Duration {
-	now := time.Now()
+// now is what the breaker's clock says.
+func (g *guard) now() time.Time {
 	if g.wall {
-		now = g.world.wall()
+		return g.world.wall()
 	}
-	return max(i.Until.Sub(now), 0)
+	return time.Now()
 }
+
+// remaining is how long an open breaker stays open, by its clock.
+func (g *guard) remaining(i fusebox.Inspection) time.Duration { return max(i.Until.Sub(g.now()), 0) }
 
 func plural(n int, what string) string {
 	if n == 1 {
@@ -145,6 +150,10 @@ func plural(n int, what string) string {
 
 // asked says which rule admitted a call or rejected it.
 func (g *guard) asked(before, after fusebox.Inspection, err error) string {
+	if lapsed := g.lapsed(); lapsed != "" {
+		g.last = g.last[1:]
+		return lapsed + "; " + g.asked(before, after, err)
+	}
 	switch {
 	case errors.Is(err, fusebox.ErrProbing):
 		return fmt.Sprintf("half-open, and the probes that can matter are out: rejected (probes %d)", after.Config.Probes)
@@ -164,8 +173,28 @@ func (g *guard) asked(before, after fusebox.Inspection, err error) string {
 	return "closed: every call is admitted"
 }
 
+// lapsed says what had fallen due before the call that commits it, if something
+// has.
+func (g *guard) lapsed() string {
+	if len(g.last) == 0 {
+		return ""
+	}
+	switch t := g.last[0]; t.Cause {
+	case fusebox.CauseProbeExpired:
+		return fmt.Sprintf("had reopened %v ago: %s", g.now().Sub(t.At).Round(time.Microsecond), t.Why())
+	case fusebox.CauseOverrideEnded:
+		return t.Why()
+	default:
+	}
+	return ""
+}
+
 // finished says what the end of a call did.
 func (g *guard) finished(before, after fusebox.Inspection, err error, counts bool) string {
+	if lapsed := g.lapsed(); lapsed != "" {
+		g.last = g.last[1:]
+		return lapsed + "; " + g.finished(before, after, err, counts)
+	}
 	for _, t := range g.last {
 		switch {
 		case t.From == fusebox.Closed && t.To == fusebox.Open:

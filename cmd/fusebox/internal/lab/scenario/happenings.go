@@ -20,7 +20,7 @@ type Happening struct {
 func (s *Scenario) Happenings() (all []Happening) {
 	for _, d := range s.Dependencies {
 		for _, c := range d.Changes {
-			all = append(all, s.changes(d.Name, c)...)
+			all = append(all, s.changes("dependency "+d.Name, c)...)
 		}
 	}
 	for _, step := range s.ClockSteps {

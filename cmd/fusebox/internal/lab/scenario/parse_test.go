@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +86,6 @@ expect:
 		`f.yaml:16:23: traffic[0].to[1] is "e", must be one of the dependencies: d, d`,
 		`f.yaml:16:36: traffic[0].breaker is "z", must be one of the breakers: a/b`,
 		`f.yaml:16:46: traffic[0].pause is set, but only workers pause`,
-		`f.yaml:16:60: traffic[0].arrivals is set, but only calls at a rate arrive`,
 		`f.yaml:16:6: traffic[0] must have either rate or workers`,
 		`f.yaml:17:5: traffic[1] must have either rate or workers`,
 		`f.yaml:21:16: traffic[1].skip-open is set, but there is no breaker`,
@@ -132,7 +132,7 @@ func TestOneWrongThing(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, from, to, want string }{
-		{"too long", "for: 10s", "for: 1001h", "for is 1001h0m0s, must be at most 1000h0m0s"},
+		{"too long", "for: 10s", "for: 1001h", `for is "1001h", must be a positive duration with a unit: 250ms, 10s, 1m30s of at most 1000h`},
 		{"too many calls", "rate: 10", "rate: 1000000", "traffic[0] makes too many calls"},
 		{"too many workers", "rate: 10", "workers: 10000, pause: 10ms", "traffic[0] makes too many calls"},
 		{"no dependency", "to: [d]", "to: []", "traffic[0].to is empty, must name a dependency"},
@@ -157,31 +157,197 @@ func TestOneWrongThing(t *testing.T) {
 	}
 }
 
+// contradictions are files with one thing wrong: %s stands for text to add, or
+// what is to be replaced in good.
+var contradictions = []struct {
+	name, from, to string // from "": to is added
+	want           string // of the message, from the place on
+	schema         bool   // the schema refuses it too
+}{
+	// Unknown keys, in every section.
+	{"a key of nothing", "", "breaker: b", "9:1: breaker is not a key here; known are title, ", true},
+	{"a key of a dependency", "- name: d", "- {name: d, down: 1s}", "4:15: dependencies[0].down is not a key here; known are name, capacity, ", true},
+	{"a key of a behaviour", "- name: d", "- {name: d, behaviour: {error-rate: 5%}}", "4:27: dependencies[0].behaviour.error-rate is not a key here; known are failures, ", true},
+	{"a key of a change", "- name: d", "- {name: d, changes: [{at: 1s, until: 2s, to: {latency: 1s}}]}", "dependencies[0].changes[0].until is not a key here", true},
+	{"a key of a breaker", "- name: b", "- {name: b, open-for: 1s}", "breakers[0].open-for is not a key here; known are name, clock, settings", true},
+	{"a key of settings", "- name: b", "- {name: b, settings: {openfor: 1s}}", "breakers[0].settings.openfor is not a key here; it is spelt open-for", true},
+	{"a key of traffic", "breaker: b", "breaker: b, retries: 3", "traffic[0].retries is not a key here", true},
+	{"a key of an expectation", "", "expect: [{breaker: b, trips: 1}]", "expect[0].trips is not a key here", true},
+	{"a key of an override", "", "overrides: [{at: 1s, breaker: b, do: lift, by: me}]", "overrides[0].by is not a key here", true},
+
+	// Wrong types.
+	{"a list for a mapping", "- name: d", "- [d]", "dependencies[0] is a list, must be a mapping of keys to values", true},
+	{"a mapping for a list", "to: [d]", "to: {d: 1}", "traffic[0].to is a mapping, must be a list", true},
+	{"a name for a list", "to: [d]", "to: d", `traffic[0].to is "d", must be a list`, true},
+	{"a number for a duration", "for: 10s", "for: 10", "2:6: for is 10, must have a unit: 10s is seconds, 10ms milliseconds", true},
+	{"a word for a number", "rate: 10", "rate: fast", `traffic[0].rate is "fast", must be a positive number`, true},
+	{"half a worker", "rate: 10", "workers: 1.5", "traffic[0].workers is 1.5, must be a whole number from 1 to 10000", true},
+	{"nothing", "rate: 10", "rate: ", "traffic[0].rate is empty, must be a positive number", true},
+	{"a word for a bool", "breaker: b", "breaker: b, fallback: yes", `traffic[0].fallback is "yes", must be true or false`, true},
+
+	// Numbers and times out of range.
+	{"a negative length", "for: 10s", "for: -10s", `2:6: for is "-10s", must be a positive duration with a unit`, true},
+	{"no length", "for: 10s", "for: 0s", `2:6: for is "0s", must be a positive duration with a unit`, false},
+	{"a negative instant", "- name: d", "- {name: d, changes: [{at: -1s, to: {latency: 1s}}]}", `changes[0].at is "-1s", must be 0s, or a positive duration with a unit: 250ms, 10s, 1m30s of at most 1000h`, true},
+	{"an instant without a unit", "", "expect: [{breaker: b, state: closed, at: 0}]", "expect[0].at is 0, must be 0s, or a positive duration with a unit", true},
+	{"a negative beginning", "breaker: b", "breaker: b, after: -1s", `traffic[0].after is "-1s", must be 0s, or`, true},
+	{"a change at the end", "- name: d", "- {name: d, changes: [{at: 10s, to: {latency: 1s}}]}", "changes[0].at is 10s, must be before the end at 10s", false},
+	{"traffic after the end", "breaker: b", "breaker: b, after: 11s", "traffic[0].after is 11s, must be before the end at 10s", false},
+	{"an override after the end", "", "overrides: [{at: 1h, breaker: b, do: lift}]", "overrides[0].at is 1h0m0s, must be before the end at 10s", false},
+	{"a clock step after the end", "", "clock-steps: [{at: 1h, by: 1s}]", "clock-steps[0].at is 1h0m0s, must be before the end at 10s", false},
+	{"a state after the end", "", "expect: [{breaker: b, state: closed, at: 11s}]", "expect[0].at is 11s, must be at most the end at 10s", false},
+	{"a limit after the end", "", "expect: [{breaker: b, after: 9s, opens-within: 2s}]", "expect[0].opens-within is 2s, must be at most 1s, which is from after to the end", false},
+	{"a hang that never ends", "- name: d", "- {name: d, behaviour: {hang: 2000000h}}", `behaviour.hang is "2000000h", must be a positive duration with a unit: 250ms, 10s, 1m30s of at most 1000h, or off`, false},
+	{"a change that lasts for ever", "- name: d", "- {name: d, changes: [{at: 1s, for: 2562047h, to: {latency: 1s}}]}", `changes[0].for is "2562047h", must be`, false},
+	{"a share above 1", "", "expect: [{traffic: t, served-at-least: 101%}]", `served-at-least is "101%", must be at most 100%, which is 1`, true},
+	{"a share below 0", "", "expect: [{traffic: t, served-at-least: -0.1}]", "served-at-least is -0.1, must be a fraction", true},
+
+	// Names of nothing.
+	{"an unknown dependency", "to: [d]", "to: [e]", `8:20: traffic[0].to[0] is "e", must be one of the dependencies: d`, false},
+	{"an unknown breaker", "breaker: b", "breaker: c", `8:43: traffic[0].breaker is "c", must be one of the breakers: b`, false},
+	{"an override of an unknown breaker", "", "overrides: [{at: 1s, breaker: c, do: lift}]", `overrides[0].breaker is "c", must be one of the breakers: b`, false},
+	{"an expectation of an unknown dependency", "", "expect: [{dependency: c, calls-at-most: 1}]", `expect[0].dependency is "c", must be one of the dependencies: d`, false},
+	{"an unknown process", "", "expect: [{breaker: b#2, trips-at-most: 1}]", `expect[0].breaker is "b#2", must be one of the breakers in use: b`, false},
+	{"an unknown state", "", "expect: [{breaker: b, state: ajar}]", `expect[0].state is "ajar", must be closed, half-open or open`, true},
+	{"an unknown distribution", "- name: d", "- {name: d, behaviour: {latency: 1s, distribution: normal}}", `distribution is "normal", must be constant, uniform, exponential or log-normal`, true},
+
+	// What nobody uses, or nothing comes of.
+	{"a dependency of nobody", "- name: d", "- name: d\n  - name: e", `5:11: dependencies[1].name is "e", which no traffic calls`, false},
+	{"a breaker of nobody", "breaker: b}", "timeout: 1s}", `6:11: breakers[0].name is "b", which no traffic passes`, false},
+	{"no traffic", "traffic:\n  - {name: t, to: [d], rate: 10, breaker: b}", "traffic: []", "traffic is empty, must have one kind at least", true},
+	{"skipping nothing", "breaker: b", "breaker: b, skip-open: true", "traffic[0].skip-open is set, but all dependencies have one breaker: that must have the scope endpoint", false},
+	{"processes of nothing", "breaker: b}", "processes: 3}\n  - {name: u, to: [d], rate: 1, breaker: b}", "traffic[0].processes is 3, but they have no breaker, bulkhead or retry of their own", false},
+	{"bodies", "breaker: b", "breaker: b, retry: {settings: {max-body: 1kB}}", "traffic[0].retry.settings.max-body is set, but calls have no body here", true},
+	{"a distribution of no latency", "- name: d", "- {name: d, behaviour: {distribution: uniform}}", "behaviour.distribution is uniform, but no call takes any time without latency", false},
+	{"how long failures take that do not happen", "- name: d", "- {name: d, behaviour: {fails-after: 1s}}", "behaviour.fails-after is 1s, but no call fails without failures", false},
+	{"a slow change of what cannot be half", "- name: d", "- {name: d, changes: [{at: 1s, over: 2s, to: {hang: 1m}}]}", "changes[0].over is 2s, but nothing changes by and by", false},
+	{"a change that would be repeated after the end", "- name: d", "- {name: d, changes: [{at: 4s, for: 1s, every: 6s, to: {latency: 1s}}]}", "changes[0].every is 6s, must be shorter: it is not made again before the end at 10s", false},
+
+	// Contradictions.
+	{"failures beside a hang", "- name: d", "- {name: d, behaviour: {hang: 1m, failures: 50%}}", "4:47: dependencies[0].behaviour.failures is set beside hang, 1m0s, which every call does", false},
+	{"a latency beyond the 99th percentile", "- name: d", "- {name: d, behaviour: {latency: 10ms, p99: 50ms, distribution: log-normal}, changes: [{at: 1s, to: {latency: 1s}}]}", "changes[0].to.latency is 1s, must be shorter than p99, 50ms then: give p99 too", false},
+	{"budgets", "breaker: b", "breaker: b, retry: {no-budget: true, settings: {budget-share: 5%}}", "traffic[0].retry.settings.budget-share is set beside no-budget", false},
+	{"rejections that nobody sees", "breaker: b", "breaker: b, retry: {inside: true, rejections: again}", "retry.rejections is again, but a retry inside the breaker sees none", false},
+	{"a timeout after the deadline", "breaker: b", "breaker: b, deadline: 1s, timeout: 2s", "traffic[0].timeout is 2s, must be at most deadline, 1s", false},
+	{"a rate and workers", "rate: 10", "rate: 10, workers: 2", "traffic[0] must have either rate or workers", true},
+	{"pauses by chance that are none", "rate: 10", "workers: 2, arrivals: poisson", "traffic[0].arrivals is poisson, but workers without a pause leave nothing to chance", false},
+	{"neither", "rate: 10, ", "", "traffic[0] must have either rate or workers", true},
+	{"ahead and back", "", "clock-steps: [{at: 1s, by: 1s, back: 1s}]", "clock-steps[0] must have either by or back", true},
+	{"an instant beside a beginning", "", "expect: [{breaker: b, state: closed, at: 1s, after: 0s}]", "9:42: expect[0].at is 1s, but there is after too: a state is expected at an instant, or all the time between two", true},
+	{"an instant beside an end", "", "expect: [{breaker: b, state: closed, at: 0s, until: 5s}]", "expect[0].at is 0s, but there is until too", true},
+	{"an instant of nothing", "", "expect: [{breaker: b, at: 0s, trips-at-most: 0}]", "expect[0].at is set, but there is no state", true},
+	{"a limit beyond the span", "", "expect: [{breaker: b, after: 1s, until: 3s, closes-within: 4s}]", "expect[0].closes-within is 4s, must be at most 2s, which is from after to until", false},
+	{"an end before the beginning", "", "expect: [{breaker: b, after: 3s, until: 3s, trips-at-most: 0}]", "expect[0].until is 3s, must be later than after, 3s", false},
+	{"two subjects", "", "expect: [{breaker: b, traffic: t, trips-at-most: 0}]", "expect[0] must have exactly one of breaker, traffic and dependency", true},
+	{"no subject", "", "expect: [{trips-at-most: 0}]", "expect[0] must have exactly one of breaker, traffic and dependency", true},
+	{"a condition for something else", "", "expect: [{dependency: d, served-at-least: 50%}]", "expect[0].served-at-least is a condition for traffic, not for a dependency", true},
+	{"no condition", "", "expect: [{dependency: d, after: 1s}]", "expect[0] expects nothing", true},
+	{"trips", "", "expect: [{breaker: b, trips-at-least: 2, trips-at-most: 1}]", "expect[0].trips-at-least is 2, must be at most trips-at-most, 1", false},
+	{"shares", "", "expect: [{traffic: t, failed-at-least: 20%, failed-at-most: 10%}]", "expect[0].failed-at-least is 20%, must be at most failed-at-most, 10%", false},
+	{"percentiles", "", "expect: [{traffic: t, p99-at-least: 2s, p99-at-most: 1s}]", "expect[0].p99-at-least is 2s, must be at most p99-at-most, 1s", false},
+	{"calls in flight of a part", "", "expect: [{dependency: d, after: 0s, in-flight-at-most: 5}]", "expect[0].in-flight-at-most is of the whole time, must be without after and until", true},
+}
+
+func badFile(from, to string) string {
+	if from == "" {
+		return good + to + "\n"
+	}
+	return strings.Replace(good, from, to, 1)
+}
+
+// Every key acts, or is refused: with the file, the line, the field, the value and
+// the rule.
+func TestContradictions(t *testing.T) {
+	for _, c := range contradictions {
+		text := badFile(c.from, c.to)
+		if text == good {
+			t.Errorf("%s: nothing is wrong", c.name)
+		}
+		_, err := Parse("f.yaml", []byte(text))
+		var errs config.Errors
+		if !errors.As(err, &errs) || len(errs) != 1 {
+			t.Errorf("%s: %v, want one error: %s", c.name, err, c.want)
+			continue
+		}
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		if !strings.Contains(first, c.want) || !placed.MatchString(first) || errs[0].Source == "" {
+			t.Errorf("%s: %q, want %q", c.name, first, c.want)
+		}
+	}
+}
+
+var placed = regexp.MustCompile(`^f\.yaml:[1-9][0-9]*:[1-9][0-9]*: `)
+
+// noContradictions look like some.
+var noContradictions = []struct{ from, to string }{
+	{"", "expect: [{breaker: b, state: closed, at: 0s}]"},
+	{"", "expect: [{breaker: b, state: closed, at: 10s}]"},
+	{"", "expect: [{breaker: b, after: 0s, until: 10s, closes-within: 10s, trips-at-least: 0, trips-at-most: 0}]"},
+	{"", "overrides: [{at: 0s, breaker: b, do: force-open}, {breaker: b, do: lift}]"},
+	{"", "clock-steps: [{at: 0s, by: 1h}]"},
+	{"breaker: b", "breaker: b, after: 0s"},
+	{"rate: 10", "workers: 2, pause: 1s, arrivals: poisson"},
+	{"rate: 10", "workers: 2, arrivals: steady"},
+	{"- name: d", "- {name: d, behaviour: {hang: 1m, latency: 1s}, changes: [{at: 0s, to: {hang: off}}]}"},
+	{"- name: d", "- {name: d, behaviour: {fails-after: 1s}, changes: [{at: 3s, for: 1h, to: {failures: 1%}}]}"},
+	{"- name: d", "- {name: d, behaviour: {distribution: uniform}, changes: [{at: 3s, over: 1s, to: {latency: 1s}}]}"},
+	{"- name: d", "- {name: d, behaviour: {latency: 10ms, p99: 50ms, distribution: log-normal}, changes: [{at: 1s, to: {latency: 1s, p99: 2s}}]}"},
+}
+
+func TestWhatIsNoContradiction(t *testing.T) {
+	for _, c := range noContradictions {
+		if _, err := Parse("f.yaml", []byte(badFile(c.from, c.to))); err != nil {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "own.yaml")
-	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
-		t.Fatal(err)
+	t.Chdir(dir)
+	write := func(name string) string {
+		if err := os.WriteFile(name, []byte(good), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
 	}
-	if s, err := Load(path); err != nil || s.Title != "t" {
-		t.Errorf("a file: %v", err)
+	const shipped, own = "a dependency that is down for 30 seconds", "t"
+	for _, folder := range []string{"flapping", "folder", "folder.yaml"} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if s, err := Load("hard-outage"); err != nil || s.For == 0 {
-		t.Errorf("one that ships: %v", err)
+	write("hard-outage")
+	write("hard-outage.yaml")
+	write("bare")
+	for name, want := range map[string]string{
+		"hard-outage":                          shipped, // whatever lies about
+		"./hard-outage":                        own,
+		"hard-outage.yaml":                     own,
+		"bare":                                 own,
+		filepath.Join(dir, "hard-outage"):      own,
+		filepath.Join(dir, "hard-outage.yaml"): own,
+		"flapping":                             "a dependency that is down for 4 seconds of every 12",
+	} {
+		if s, err := Load(name); err != nil || s.Title != want {
+			t.Errorf("%s: %v, %+v, want %q", name, err, s, want)
+		}
 	}
-	if _, err := Load("hard-outag"); err == nil || !strings.Contains(err.Error(), "there are brown-out, clock-step, ") {
-		t.Errorf("a name that nothing has: %v", err)
+	for name, want := range map[string]string{
+		"hard-outag":             "there is no file hard-outag, and no scenario of that name; there are brown-out, clock-step, ",
+		"folder":                 "folder is a folder, not the file of a scenario",
+		"./flapping":             "./flapping is a folder, not the file of a scenario",
+		"folder.yaml":            "folder.yaml is a folder, not the file of a scenario",
+		"brown-out.yaml":         "no such file or directory; the scenario that ships is brown-out",
+		"shipped/brown-out.yaml": "no such file or directory; the scenario that ships is brown-out",
+		"none.yaml":              "open none.yaml: no such file or directory",
+	} {
+		if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 	if _, err := Load(filepath.Join(dir, "no.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
-	}
-	// A file beats what ships.
-	t.Chdir(dir)
-	if err := os.WriteFile("hard-outage", []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := Load("hard-outage"); err != nil || s.Title != "t" {
-		t.Errorf("a file with the name of one that ships: %v", err)
 	}
 }
 

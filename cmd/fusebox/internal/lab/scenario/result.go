@@ -9,17 +9,20 @@ import (
 )
 
 // Result is what became of a scenario. Instants are times since its start; what
-// had not ended at its end is not in it.
+// had not ended at its end is in it as a number only.
 type Result struct {
 	Scenario *Scenario
 	Seed     uint64
 
 	Breakers     []string     // names, of all processes
-	Transitions  []Transition // in the order in which they were made
+	Transitions  []Transition // in the order of time
 	Calls        []Call       // in the order of their ends
 	Attempts     []Attempt    // in the order of their ends
 	MostInFlight []int        // attempts at a time, by dependency
-	MostSlots    int          // taken at a time; 0 without Slots
+	// CallsUnderWay and AttemptsUnderWay are how many had begun and not ended at
+	// the end, by traffic and by dependency.
+	CallsUnderWay, AttemptsUnderWay []int
+	MostSlots                       int // taken at a time; 0 without Slots
 
 	Steps     []Step // if asked for
 	MoreSteps int    // that were not kept

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,7 @@ func Run(ctx context.Context, s *Scenario, o Options) (r *Result, err error) {
 	sim.Bubble(func(*sim.Loop) {
 		w := newWorld(s, o)
 		w.begin()
-		err = w.turns.run(ctx, s.For, w.stop, w.progress)
+		err = w.turns.run(ctx, s.For, w.end, w.progress)
 		err = cmp.Or(err, w.err)
 		r = w.finish()
 	})
@@ -56,6 +57,7 @@ type world struct {
 	stop     context.CancelFunc
 	step     time.Duration // of the wall clock
 	servers  []*server
+	streams  []*stream
 	slots    *bulkhead.Policy // nil: no bound
 	taken    int              // slots
 
@@ -146,14 +148,13 @@ func (w *world) begin() {
 	for _, step := range w.scenario.ClockSteps {
 		w.at(step.At, func() { w.step += step.By - step.Back })
 	}
-	streams := make([]*stream, len(w.scenario.Traffic))
 	for i, t := range w.scenario.Traffic {
-		streams[i] = w.newStream(i, t)
+		w.streams = append(w.streams, w.newStream(i, t))
 	}
 	for _, o := range w.scenario.Overrides {
 		w.at(o.At, func() { w.override(o) })
 	}
-	for _, s := range streams {
+	for _, s := range w.streams {
 		s.begin()
 	}
 }
@@ -175,16 +176,34 @@ func (w *world) override(o Override) {
 				panic(err) // Parse has seen to it
 			}
 			if o.For > 0 {
-				note.Until = time.Now().Add(o.For)
+				note.Until = g.now().Add(o.For)
 			}
 			g.b.Override(m, note)
 		}
 	}
 }
 
+// end ends the scenario. What has fallen due by then and no call has told, such
+// as the end of a lease, is told now: the state at a time depends on it.
+func (w *world) end() {
+	if w.elapsed() >= w.scenario.For {
+		for _, g := range w.breakers {
+			g.b.Lift(fusebox.Note{}) // its own record is no part of the result any more
+		}
+	}
+	w.stop()
+}
+
 func (w *world) finish() *Result {
-	for _, s := range w.servers {
+	slices.SortStableFunc(w.result.Transitions, func(a, b Transition) int { return cmp.Compare(a.At, b.At) })
+	for i, s := range w.servers {
+		ended, _ := w.result.Reached(i, 0, w.scenario.For)
 		w.result.MostInFlight = append(w.result.MostInFlight, s.most)
+		w.result.AttemptsUnderWay = append(w.result.AttemptsUnderWay, s.begun-ended)
+	}
+	for i, s := range w.streams {
+		ended := w.result.Tally(i, 0, w.scenario.For)
+		w.result.CallsUnderWay = append(w.result.CallsUnderWay, s.begun-ended.Calls)
 	}
 	for _, g := range w.breakers {
 		w.result.Breakers = append(w.result.Breakers, g.name)
@@ -202,6 +221,9 @@ func (w *world) attempt(ctx context.Context, c *call, to int) error {
 	c.attempts++
 	w.bound()
 	server.inFlight++
+	if !w.over() {
+		server.begun++
+	}
 	server.most = max(server.most, server.inFlight)
 	// A timer and a deadline of one instant would wake in no fixed order: the
 	// deadline decides.

@@ -136,12 +136,15 @@ func TestARunEndsWithItsContext(t *testing.T) {
 // one returns a scenario of one dependency and the traffic given.
 func one(tb testing.TB, length, behaviour, breaker, traffic string) *Scenario {
 	tb.Helper()
+	breakers := ""
+	if strings.Contains(traffic, "breaker: b") {
+		breakers = "breakers: [{name: b, settings: " + breaker + "}]\n"
+	}
 	return parse(tb, fmt.Sprintf(`title: one
 for: %s
 dependencies: [{name: d, behaviour: %s}]
-breakers: [{name: b, settings: %s}]
-traffic: [{name: t, to: [d], %s}]
-`, length, behaviour, breaker, traffic))
+%straffic: [{name: t, to: [d], %s}]
+`, length, behaviour, breakers, traffic))
 }
 
 func TestTraffic(t *testing.T) {
@@ -169,6 +172,21 @@ func TestTraffic(t *testing.T) {
 	closed := play(t, one(t, "10s", "{latency: 40ms}", "{}", "workers: 3, pause: 60ms"), Options{})
 	if n := len(closed.Calls); n < 3*98 || n > 3*100 || closed.MostInFlight[0] > 3 {
 		t.Errorf("3 workers: %d calls, %d at a time", n, closed.MostInFlight[0])
+	}
+	// Of a worker whose calls take 40 ms and whose pauses are exponential with a
+	// mean of 60 ms a call comes every 100 ms, with a deviation of 60 ms.
+	chance := play(t, one(t, "1000s", "{latency: 40ms}", "{}", "workers: 1, pause: 60ms, arrivals: poisson"), Options{Seed: 3})
+	if n := float64(len(chance.Calls)); math.Abs(n-10_000) > 4.5*math.Sqrt(10_000)*0.6 {
+		t.Errorf("pauses by chance: %v calls, want about 10000", n)
+	}
+	short := 0
+	for i := 1; i < len(chance.Calls); i++ {
+		if chance.Calls[i].Began-chance.Calls[i-1].Ended < 60*ms {
+			short++
+		}
+	}
+	if got, want := float64(short)/float64(len(chance.Calls)), 1-math.Exp(-1); math.Abs(got-want) > 4.5*math.Sqrt(want*(1-want)/10_000) {
+		t.Errorf("%v of the pauses are below their mean, want %v", got, want)
 	}
 	restless := play(t, one(t, "5ms", "{}", "{}", "workers: 1, pause: off"), Options{})
 	if n := len(restless.Calls); n < 1000 || n > 5001 {
@@ -272,6 +290,19 @@ traffic: [{name: t, to: [a, c], rate: 100, arrivals: steady, processes: 2, break
 	}
 }
 
+// What hangs beyond the end is a number.
+func TestWhatHasNotEndedAtTheEnd(t *testing.T) {
+	r := play(t, one(t, "10s", "{latency: 2500ms}", "{}", "rate: 1, arrivals: steady"), Options{})
+	if len(r.Calls) != 8 || r.CallsUnderWay[0] != 2 || r.AttemptsUnderWay[0] != 2 {
+		t.Errorf("%d calls have ended, %d and %d attempts have not", len(r.Calls), r.CallsUnderWay[0], r.AttemptsUnderWay[0])
+	}
+	// What waits for a place is under way, and has reached nothing.
+	r = play(t, one(t, "10s", "{latency: 100s}", "{}", "rate: 1, arrivals: steady, bulkhead: {limit: 1, max-wait: 4500ms, max-waiting: 10}"), Options{})
+	if len(r.Calls) != 5 || r.CallsUnderWay[0] != 5 || r.AttemptsUnderWay[0] != 1 {
+		t.Errorf("%d calls have ended, %d and %d attempts have not", len(r.Calls), r.CallsUnderWay[0], r.AttemptsUnderWay[0])
+	}
+}
+
 func TestTrafficOfTwoKindsSharesABreaker(t *testing.T) {
 	r := play(t, parse(t, `title: one breaker, two callers
 for: 2s
@@ -324,6 +355,7 @@ overrides:
 func TestConditions(t *testing.T) {
 	r := play(t, load(t, "timeline"), Options{Seed: 1})
 	n := func(i int) *int { return &i }
+	at := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
 		e    Expect
 		want bool
@@ -335,9 +367,14 @@ func TestConditions(t *testing.T) {
 		{Expect{Breaker: "breaker", After: 6500 * ms, OpensWithin: time.Hour}, false, "never"},
 		{Expect{Breaker: "breaker", After: 2500 * ms, ClosesWithin: 400 * ms}, true, "400ms"},
 		{Expect{Breaker: "breaker", After: 2500 * ms, ClosesWithin: 399 * ms}, false, "400ms"},
-		{Expect{Breaker: "breaker", State: "open", At: 700 * ms}, true, "open"},
-		{Expect{Breaker: "breaker", State: "open", At: 699 * ms}, false, "closed"},
-		{Expect{Breaker: "breaker", State: "half-open", At: 1725 * ms}, true, "half-open"}, // no call has told it
+		{Expect{Breaker: "breaker", State: "open", At: at(700 * ms)}, true, "open"},
+		{Expect{Breaker: "breaker", State: "open", At: at(699 * ms)}, false, "closed"},
+		{Expect{Breaker: "breaker", State: "half-open", At: at(1725 * ms)}, true, "half-open"}, // no call has told it
+		{Expect{Breaker: "breaker", State: "closed", At: at(0)}, true, "closed"},
+		{Expect{Breaker: "breaker", State: "open", At: at(0)}, false, "closed"},
+		{Expect{Breaker: "breaker", After: 500 * ms, Until: 700 * ms, OpensWithin: time.Second}, true, "200ms"},
+		{Expect{Breaker: "breaker", After: 500 * ms, Until: 699 * ms, OpensWithin: time.Second}, false, "not until then"},
+		{Expect{Breaker: "breaker", After: 2500 * ms, Until: 2899 * ms, ClosesWithin: time.Second}, false, "not until then"},
 		{Expect{Breaker: "breaker", State: "closed", Until: 699 * ms}, true, "closed"},
 		{Expect{Breaker: "breaker", State: "closed", Until: 700 * ms}, false, "closed, open"},
 		{Expect{Breaker: "breaker", TripsAtLeast: n(2)}, true, "2"},
@@ -355,7 +392,9 @@ func TestConditions(t *testing.T) {
 		{Expect{Traffic: "caller", RejectedAtMost: failures(0.49)}, false, "50%"},
 		{Expect{Traffic: "caller", RejectedAtLeast: failures(0.51)}, false, "50%"},
 		{Expect{Traffic: "caller", RejectedAtMost: failures(0), Until: 500 * ms}, true, "0%"},
-		{Expect{Traffic: "caller", P99AtMost: time.Second}, false, "0s"}, // there is nothing to measure
+		{Expect{Traffic: "caller", P99AtMost: time.Second}, true, "0s"},
+		{Expect{Traffic: "caller", P99AtMost: time.Second, After: 500 * ms, Until: ms * 1000}, false, "none served"},
+		{Expect{Traffic: "caller", RejectedAtMost: failures(1), After: 1001 * ms, Until: 1049 * ms}, false, "no calls"},
 		{Expect{Dependency: "dependency", CallsAtLeast: n(80)}, true, "80"},
 		{Expect{Dependency: "dependency", CallsAtLeast: n(81)}, false, "80"},
 		{Expect{Dependency: "dependency", CallsAtMost: n(79)}, false, "80"},
@@ -440,6 +479,78 @@ traffic: [{name: t, to: [d], rate: 20, breaker: b}]
 	}
 }
 
+// A lease ends at its instant, although it takes a call, or the end, to tell it.
+func TestALeaseThatLapsedIsToldAsOfItsEnd(t *testing.T) {
+	const text = `title: hung probes
+for: 19s
+dependencies: [{name: d, changes: [{at: 0s, for: 1s, to: {failures: 100%%}}, {at: 1s, to: {hang: %s}}]}]
+breakers: [{name: b, settings: {consecutive: 1, open-for: 4s, open-for-max: 8s, open-jitter: off, probes: 1, probe-timeout: 2s}}]
+traffic: [{name: t, to: [d], rate: 0.2, arrivals: steady, breaker: b}]
+`
+	r := play(t, parse(t, fmt.Sprintf(text, "1m")), Options{Steps: 100})
+	var got []string
+	for _, c := range r.Transitions {
+		got = append(got, fmt.Sprint(c.From, " ", c.To, " ", c.At, " ", c.Until))
+	}
+	want := []string{
+		"closed open 0s 4s", "open half-open 5s 0s", "half-open open 7s 15s",
+		"open half-open 15s 0s", "half-open open 17s 25s", // no call has told the last one
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for at, want := range map[time.Duration]fusebox.State{6900 * ms: fusebox.HalfOpen, 7 * time.Second: fusebox.Open, 18 * time.Second: fusebox.Open} {
+		if got := r.StateAt("b", at); got != want {
+			t.Errorf("at %v it is %v, want %v", at, got, want)
+		}
+	}
+	rule := func(r *Result, what string) string {
+		i := slices.IndexFunc(r.Steps, func(s Step) bool { return strings.HasPrefix(s.What, what) })
+		if i < 0 {
+			t.Fatalf("no step %q in %+v", what, r.Steps)
+		}
+		return r.Steps[i].Rule
+	}
+	const lapsed = "had reopened 3s ago: 1 of 1 probes failed, the last by not finishing in time; "
+	if got, want := rule(r, "call 3 asks"), lapsed+"open: rejected, worth another try in 5s"; got != want {
+		t.Errorf("the call after it: %q, want %q", got, want)
+	}
+	// The open period after the lease is over as well.
+	shorter := strings.Replace(text, "open-for: 4s, open-for-max: 8s", "open-for: 1s, open-for-max: 1s", 1)
+	r = play(t, parse(t, fmt.Sprintf(shorter, "1m")), Options{Steps: 100})
+	if got, want := rule(r, "call 3 asks"), lapsed+"the open period is over: half-open, and this call is the first probe"; got != want {
+		t.Errorf("the call after it and the open period: %q, want %q", got, want)
+	}
+	// The probe itself is the first to come by.
+	r = play(t, parse(t, fmt.Sprintf(text, "3s")), Options{Steps: 100})
+	if got, want := rule(r, "call 2 fails"), "had reopened 1s ago: 1 of 1 probes failed, the last by not finishing in time; late: it was admitted before the last change of state, and counts nowhere"; got != want {
+		t.Errorf("the probe's own end: %q, want %q", got, want)
+	}
+}
+
+// What an operator sets for a while is for so long by the breaker's clock.
+func TestAnOverrideOfABreakerThatReadsTheWallClock(t *testing.T) {
+	s := parse(t, `title: by hand, by the wall clock
+for: 10s
+dependencies: [{name: d}]
+breakers: [{name: b, clock: wall}]
+traffic: [{name: t, to: [d], rate: 10, arrivals: steady, breaker: b}]
+clock-steps: [{at: 1s, by: 1h}]
+overrides: [{at: 2s, breaker: b, do: force-open, for: 3s}]
+`)
+	r := play(t, s, Options{Steps: 1000})
+	for at, want := range map[time.Duration]fusebox.State{1900 * ms: fusebox.Closed, 2100 * ms: fusebox.Open, 4900 * ms: fusebox.Open, 6 * time.Second: fusebox.Closed} {
+		if got := r.StateAt("b", at); got != want {
+			t.Errorf("at %v it is %v, want %v", at, got, want)
+		}
+	}
+	if !slices.ContainsFunc(r.Steps, func(s Step) bool {
+		return s.Rule == "override ended, set by operator: the scenario says so; half-open with 0 probes out of at most 3: admitted as one more"
+	}) {
+		t.Error("no step tells that the override has ended")
+	}
+}
+
 func TestHappenings(t *testing.T) {
 	s := &Scenario{
 		For: 10 * time.Second,
@@ -455,8 +566,8 @@ func TestHappenings(t *testing.T) {
 		got = append(got, fmt.Sprint(h.At, " ", h.Who, ": ", h.What))
 	}
 	want := []string{
-		"1s d: now failures 100%, hang off", "2s d: as before", "2.5s wall clock: steps by -1h0m0s", "3s d: now latency 1s, over 1s",
-		"5s d: now failures 100%, hang off", "6s d: as before", "9s d: now failures 100%, hang off", "9.5s operator: b: off for 1s",
+		"1s dependency d: now failures 100%, hang off", "2s dependency d: as before", "2.5s wall clock: steps by -1h0m0s", "3s dependency d: now latency 1s, over 1s",
+		"5s dependency d: now failures 100%, hang off", "6s dependency d: as before", "9s dependency d: now failures 100%, hang off", "9.5s operator: b: off for 1s",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -14,6 +14,9 @@ import (
 	"github.com/fusebox-go/fusebox/timeout"
 )
 
+// poisson is what arrives by chance.
+const poisson = "poisson"
+
 // stream is traffic being made.
 type stream struct {
 	*world
@@ -23,6 +26,7 @@ type stream struct {
 	to        []int // dependencies, by index
 	processes []*process
 	next      int // process
+	begun     int // calls
 }
 
 // process is one of those that share the traffic: policies of its own.
@@ -185,7 +189,10 @@ func (s *stream) begin() {
 	}
 	for range s.Workers {
 		first := s.After
-		if s.Pause > 0 {
+		switch {
+		case s.Arrivals == poisson:
+			first += s.pause()
+		case s.Pause > 0:
 			first += time.Duration(s.rng.Int64N(int64(s.Pause)))
 		}
 		s.actor(func(number int) { s.work(number, first) })
@@ -208,7 +215,7 @@ func (s *stream) arrive(number int) {
 		if s.Arrivals == "steady" {
 			next = s.After + time.Duration(float64(i)*every)
 		} else {
-			next += time.Duration(every * s.rng.ExpFloat64())
+			next += time.Duration(min(every*s.rng.ExpFloat64(), float64(never)))
 		}
 		if next >= s.end() || !s.wait(next-s.elapsed()) {
 			return
@@ -229,7 +236,13 @@ func (s *stream) work(number int, first time.Duration) {
 }
 
 // pause is never 0: a worker whose calls take no time would not end.
-func (s *stream) pause() time.Duration { return max(s.Pause, time.Microsecond) }
+func (s *stream) pause() time.Duration {
+	pause := s.Pause
+	if s.Arrivals == poisson {
+		pause = time.Duration(min(float64(pause)*s.rng.ExpFloat64(), float64(never)))
+	}
+	return max(pause, time.Microsecond)
+}
 
 func (s *stream) process() *process {
 	p := s.processes[s.next]
@@ -240,6 +253,7 @@ func (s *stream) process() *process {
 func (s *stream) newCall(number int) *call {
 	c := &call{number: number, index: s.calls}
 	s.calls++
+	s.begun++
 	return c
 }
 
