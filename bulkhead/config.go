@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // Config says how many calls may be in flight, and what becomes of the others.
@@ -35,11 +37,12 @@ const (
 )
 
 // Validate returns nil or one error that joins an error for every field that is
-// invalid or contradicts another.
+// invalid or contradicts another. Each has a method
+// Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c Config) Validate() error {
 	var errs []error
 	reject := func(field string, value any, rule string) {
-		errs = append(errs, fmt.Errorf("fusebox/bulkhead: Config.%s is %v, must %s", field, value, rule))
+		errs = append(errs, invalid.Field("bulkhead: Config", field, value, "must "+rule))
 	}
 	if c.Limit < 0 || c.Limit > maxLimit {
 		reject("Limit", c.Limit, fmt.Sprintf("be from 1 to %d (0: the default of %d)", maxLimit, defaultLimit))

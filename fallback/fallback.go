@@ -23,6 +23,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // Policy is what a call goes through: a breaker, or a chain of policies.
@@ -81,11 +83,12 @@ type Event struct {
 }
 
 // Validate returns nil or one error that joins an error for every field that is
-// invalid or contradicts another.
+// invalid or contradicts another. Each has a method
+// Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c Config[T]) Validate() error {
 	var errs []error
 	reject := func(field string, value any, rule string) {
-		errs = append(errs, fmt.Errorf("fusebox/fallback: Config.%s is %v, must %s", field, value, rule))
+		errs = append(errs, invalid.Field("fallback: Config", field, value, "must "+rule))
 	}
 	if c.MaxAge < 0 {
 		reject("MaxAge", c.MaxAge, "not be negative (0: keep no result; forever: math.MaxInt64)")

@@ -110,20 +110,16 @@ type source struct {
 	io.ReadCloser
 	busy    atomic.Bool // somebody waits for it
 	failure atomic.Pointer[error]
-	instead *source // of which Base has made this one anew, and which remembers for it; nil: of none
+	newest  atomic.Pointer[source] // that Base has made anew, in the place of this one; nil: none
 }
 
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
-	first := s
-	if s.instead != nil {
-		first = s.instead
-	}
-	first.busy.Store(true)
+	s.busy.Store(true)
 	n, err := s.ReadCloser.Read(p)
-	first.busy.Store(false)
+	s.busy.Store(false)
 	if err != nil && err != io.EOF {
-		first.failure.CompareAndSwap(nil, &err)
+		s.failure.CompareAndSwap(nil, &err)
 	}
 	return n, err
 }
@@ -135,8 +131,19 @@ func (s *source) anew(get func() (io.ReadCloser, error)) func() (io.ReadCloser, 
 		if err != nil {
 			return nil, err
 		}
-		return &source{ReadCloser: body, instead: s}, nil
+		b := &source{ReadCloser: body}
+		s.newest.Store(b)
+		return b, nil
 	}
+}
+
+// used returns the body that counts: Base has let go of those before, and what comes
+// of reading them shows nothing.
+func (s *source) used() *source {
+	if b := s.newest.Load(); b != nil {
+		return b
+	}
+	return s
 }
 
 // failed reports whether err, of an attempt, comes from the request's own body.
@@ -144,14 +151,18 @@ func (s *source) failed(err error) bool {
 	if s == nil {
 		return false
 	}
-	cause := s.failure.Load()
+	cause := s.used().failure.Load()
 	return cause != nil && errors.Is(err, *cause)
 }
 
 // awaited reports whether err, of an attempt, is that time was over while the
 // request's own body kept the attempt waiting, or had failed.
 func (s *source) awaited(err error) bool {
-	return s != nil && (s.busy.Load() || s.failure.Load() != nil) && errors.Is(err, context.DeadlineExceeded)
+	if s == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	b := s.used()
+	return b.busy.Load() || b.failure.Load() != nil
 }
 
 // errNothing is what a Base that breaks the contract of RoundTripper comes to.

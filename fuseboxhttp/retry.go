@@ -128,7 +128,7 @@ func (c *call) getBody() (io.ReadCloser, error) {
 		return nil, err
 	}
 	b := newRequestBody(body)
-	b.instead = &c.body.source
+	c.body.newest.Store(&b.source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.extra = append(c.extra, b)

@@ -191,6 +191,53 @@ func TestC56ABodyMadeAnewThatCannotBeReadIsIgnored(t *testing.T) {
 	}
 }
 
+// Of a body that Base has closed and made anew, nothing is to be seen: what comes of
+// reading it does not make the client guilty of what the host does later.
+func TestABodyThatBaseHasLetGoOfTakesNoBlame(t *testing.T) {
+	for name, policy := range map[string]*retry.Policy{"plain": nil, "retrying": quick(func(c *retry.Config) { c.Attempts = 1 })} {
+		for _, first := range []string{"fails", "is still being read"} {
+			t.Run(name+", "+first, func(t *testing.T) {
+				began, ended, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				tr := &fuseboxhttp.Transport{Retry: policy, Base: memory(func(r *http.Request) (*http.Response, error) {
+					go func() {
+						defer close(ended)
+						_, _ = r.Body.Read(make([]byte, 1))
+					}()
+					<-began
+					if first == "fails" {
+						<-ended
+					}
+					again, err := r.GetBody() // as over HTTP/2, after a GOAWAY
+					if err != nil {
+						return nil, err
+					}
+					if _, err := io.ReadAll(again); err != nil {
+						return nil, err
+					}
+					return nil, context.DeadlineExceeded // it does not answer
+				})}
+				req := requestTo("PUT", "http://x/", nil)
+				req.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+					close(began)
+					if first != "fails" {
+						<-release
+					}
+					return 0, http.ErrBodyReadAfterClose
+				}))
+				req.GetBody = func() (io.ReadCloser, error) { return text("x"), nil }
+				if _, err := tr.RoundTrip(req); errors.Is(err, fuseboxhttp.ErrRequestBody) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				close(release)
+				<-ended
+				if s := tr.Breakers().Get("x").Snapshot().Totals; s.Failures != 1 || s.Ignored != 0 {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
+	}
+}
+
 // slow is a body whose Read goes on until it is closed.
 type slow struct {
 	readers *atomic.Int32

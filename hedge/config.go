@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // Config says when extra attempts are made. The zero value makes one, after
@@ -56,11 +58,12 @@ const (
 	maxSamples  = 10_000
 )
 
-// Validate returns nil or one error that joins one for every invalid field.
+// Validate returns nil or one error that joins one for every invalid field. Each has a
+// method Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c Config) Validate() error {
 	var errs []error
 	reject := func(field string, value any, rule string) {
-		errs = append(errs, fmt.Errorf("fusebox/hedge: Config.%s is %v, %s", field, value, rule))
+		errs = append(errs, invalid.Field("hedge: Config", field, value, rule))
 	}
 	d := c.withDefaults()
 	if c.Delay < 0 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // Config says how a [Policy] moves its limit. The zero value is ready for use:
@@ -86,7 +88,8 @@ type ThrottleConfig struct {
 const most = 1 << 20
 
 // Validate returns nil, or one error that joins one for every field that is
-// invalid or contradicts another.
+// invalid or contradicts another. Each has a method
+// Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c Config) Validate() error {
 	d, zero := c.withDefaults(), Config{}.withDefaults()
 	r := rules{kind: "Config"}
@@ -103,7 +106,8 @@ func (c Config) Validate() error {
 }
 
 // Validate returns nil, or one error that joins one for every field that is
-// invalid or contradicts another.
+// invalid or contradicts another. Each has a method
+// Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c ThrottleConfig) Validate() error {
 	d, zero := c.withDefaults(), ThrottleConfig{}.withDefaults()
 	r := rules{kind: "ThrottleConfig"}
@@ -125,7 +129,7 @@ type rules struct {
 
 func (r *rules) check(ok bool, field string, value any, rule string) {
 	if !ok {
-		r.broken = append(r.broken, fmt.Errorf("fusebox/limit: %s.%s is %v, %s", r.kind, field, value, rule))
+		r.broken = append(r.broken, invalid.Field("limit: "+r.kind, field, value, rule))
 	}
 }
 

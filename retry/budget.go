@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // BudgetConfig says how many retries there may be. The zero value is usable.
@@ -24,11 +26,12 @@ type BudgetConfig struct {
 	Window time.Duration
 }
 
-// Validate returns nil or one error that joins an error for every invalid field.
+// Validate returns nil or one error that joins an error for every invalid field, with
+// the method of those of [Config.Validate].
 func (c BudgetConfig) Validate() error {
 	var errs []error
 	reject := func(field string, value any, rule string) {
-		errs = append(errs, fmt.Errorf("fusebox/retry: BudgetConfig.%s is %v, %s", field, value, rule))
+		errs = append(errs, invalid.Field("retry: BudgetConfig", field, value, rule))
 	}
 	finite := func(field string, value float64) {
 		if math.IsNaN(value) || math.IsInf(value, 0) {

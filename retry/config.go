@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fusebox-go/fusebox/internal/invalid"
 )
 
 // Unlimited is a number of attempts that is never reached: the budget, the
@@ -77,11 +79,12 @@ type Event struct {
 }
 
 // Validate returns nil or one error that joins an error for every field that is
-// invalid or contradicts another.
+// invalid or contradicts another. Each has a method
+// Invalid() (field string, value any, rule string), for who tells it in other words.
 func (c Config) Validate() error {
 	var errs []error
 	reject := func(field string, value any, rule string) {
-		errs = append(errs, fmt.Errorf("fusebox/retry: Config.%s is %v, %s", field, value, rule))
+		errs = append(errs, invalid.Field("retry: Config", field, value, rule))
 	}
 	d := c.withDefaults()
 	zero := Config{Backoff: c.Backoff}.withDefaults()

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -117,6 +119,36 @@ func (p *process) inFlight(n int) {
 	eventually(p.tb, fmt.Sprintf("%d calls are in flight", n), func() (bool, string) {
 		v := p.metric(series)
 		return v == float64(n), fmt.Sprint(v)
+	})
+}
+
+// A reader of the access log that does not keep up costs lines, and the lines are counted.
+func TestLinesThatTheAccessLogLosesAreCounted(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "log")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // which never reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	_, url := upstream(t, "")
+	p := serve(t, append(patient(url), "--access-log", pipe)...)
+	const series = "fusebox_access_log_dropped_total"
+	if n := p.metric(series); n != 0 {
+		t.Errorf("%v lines are lost before there is one", n)
+	}
+	long := "/" + strings.Repeat("x", 60<<10)
+	eventually(t, "lines are lost", func() (bool, string) {
+		for range 20 {
+			if status, _ := answerOf(t, http.MethodGet, p.proxy+long); status != http.StatusOK {
+				t.Fatalf("status %d", status)
+			}
+		}
+		n := p.metric(series)
+		return n >= 20, fmt.Sprint(n)
 	})
 }
 

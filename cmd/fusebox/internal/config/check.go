@@ -170,7 +170,6 @@ func orOff[T int | time.Duration](v T) T {
 }
 
 var (
-	policyError = regexp.MustCompile(`^fusebox/\w+: (Budget)?Config\.(\w+) is (.*), (must .*)$`)
 	parenthesis = regexp.MustCompile(` \([^)]*\)`)
 	fieldName   = regexp.MustCompile(`\b[A-Z]\w+\b`)
 )
@@ -190,12 +189,15 @@ func (d *decoder) translate(path string, section any, err error) bool {
 		keyOf["Share"], keyOf["MinPerSecond"], keyOf["Window"] = "budget-share", "budget-per-second", "budget-window"
 	}
 	for _, err := range flatten(err) {
-		var name, value, rule string
-		var invalid *fusebox.ConfigError
-		if errors.As(err, &invalid) {
-			name, value, rule = invalid.Field, fmt.Sprint(invalid.Value), invalid.Rule
-		} else if m := policyError.FindStringSubmatch(err.Error()); m != nil {
-			name, value, rule = m[2], m[3], m[4]
+		var name, rule string
+		var value any
+		var ofBreaker *fusebox.ConfigError
+		var ofPolicy interface{ Invalid() (string, any, string) }
+		switch {
+		case errors.As(err, &ofBreaker):
+			name, value, rule = ofBreaker.Field, ofBreaker.Value, ofBreaker.Rule
+		case errors.As(err, &ofPolicy):
+			name, value, rule = ofPolicy.Invalid()
 		}
 		key := join(path, keyOf[name])
 		if keyOf[name] == "" {

@@ -289,8 +289,8 @@ type Fallback struct {
 	LastGood *LastGood `yaml:"last-good"`
 }
 
-// LastGood keeps, in memory, the last good answer for each GET without
-// credentials and cookies, and answers with it, and its age in the header Age.
+// LastGood keeps, in memory, the last good answer for each GET and the credentials
+// it came with, and answers with it, and its age in the header Age.
 type LastGood struct {
 	// MaxAge is how old an answer may be.
 	MaxAge time.Duration `yaml:"max-age" rule:"required"`

@@ -97,10 +97,10 @@ func listLines(s *session, results []result[fuseboxadmin.List], width int) (line
 	return append(lines, remarks...)
 }
 
-// bySeverity goes on across targets with the order in which each lists.
+// bySeverity is the order in which each target lists, for the breakers of several.
 func bySeverity(a, b listed) int {
 	harmless := func(b *fuseboxadmin.Breaker) int {
-		if b.Mode == fusebox.Shadow || b.State == fusebox.Closed && !b.Override {
+		if b.State == fusebox.Closed && !b.Override || b.State != fusebox.Closed && b.Mode == fusebox.Shadow {
 			return 1
 		}
 		return 0

@@ -163,6 +163,36 @@ func TestTheListCanBeNarrowed(t *testing.T) {
 	ctl(t).ended(0).says("Exit code")
 }
 
+// One order for both: what a server lists first, ctl does, also where there are several.
+func TestTheOrderIsThatOfTheServer(t *testing.T) {
+	a, empty := newAdmin(t, "a closed"), newAdmin(t)
+	for _, mode := range []fusebox.Mode{fusebox.ForceOpen, fusebox.ForceClosed, fusebox.Shadow, fusebox.Off} {
+		a.breaker("b overridden: "+mode.String(), fusebox.Config{}).Override(mode, fusebox.Note{})
+	}
+	for _, mode := range []fusebox.Mode{fusebox.Enforce, fusebox.Shadow} {
+		a.breaker("c closed: "+mode.String(), fusebox.Config{Mode: mode})
+		trip(t, a.breaker("d open: "+mode.String(), fusebox.Config{Mode: mode, OpenFor: time.Hour}), errors.New("down"))
+		half := a.breaker("e half-open: "+mode.String(), fusebox.Config{Mode: mode})
+		half.Override(fusebox.ForceOpen, fusebox.Note{})
+		half.Lift(fusebox.Note{})
+		again := a.breaker("f open, overridden: "+mode.String(), fusebox.Config{OpenFor: time.Hour})
+		trip(t, again, errors.New("down"))
+		again.Override(mode, fusebox.Note{})
+	}
+	list := decode[fuseboxadmin.List](ctl(t, "ls", "-o", "json", "--target", a.url).ended(0))[0].Data.Breakers
+	for _, targets := range [][]string{{"--target", a.url}, {"--target", empty.url, "--target", a.url}} {
+		o := ctl(t, append([]string{"ls"}, targets...)...).ended(0)
+		at := 0
+		for _, b := range list {
+			i := strings.Index(o.out, b.Name+" ")
+			if i < at {
+				t.Errorf("with %q, %q is not where the server has it:\n%s", targets, b.Name, o.out)
+			}
+			at = i
+		}
+	}
+}
+
 func TestNamesOfTwoBreakersAreTold(t *testing.T) {
 	a := newAdmin(t, "twin", "twin")
 	ctl(t, "ls", "--target", a.url).ended(0).says(a.url + " has another breaker twin")

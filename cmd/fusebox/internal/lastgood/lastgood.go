@@ -3,7 +3,10 @@ package lastgood
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"io"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -19,10 +22,17 @@ import (
 // for concurrent use. Make one with [New].
 //
 // An answer is kept if both sides allow it: the request is a GET without a
-// body, credentials, cookies and range, and does not say Cache-Control: no-store; the
-// response is a 2xx other than 206, says neither no-store nor private, sets no
+// body and a range, and does not say Cache-Control: no-store; the
+// response is a 2xx other than 206, says none of no-store, no-cache and private, sets no
 // cookie, has no trailer, and varies with nothing, or with headers of the request,
-// which must then be the same. There is one answer for a URL.
+// which must then be the same.
+//
+// There is one answer for a URL and the credentials of the request: see [Key]. Behind
+// Authorization or a cookie it is kept only if it says public, s-maxage or
+// must-revalidate, as RFC 9111, 3.5, has it for caches that clients share.
+//
+// That an answer is old is what the cache is for. But one that says s-maxage,
+// must-revalidate or proxy-revalidate is given only as long as it is fresh (4.2.4).
 type Cache struct {
 	mu   sync.Mutex
 	max  int64
@@ -37,6 +47,7 @@ type answer struct {
 	vary   http.Header // of the request, what the answer varies with
 	at     time.Time
 	age    time.Duration // it had when it came
+	fresh  time.Duration // the age up to which it may be given
 	size   int64
 }
 
@@ -83,25 +94,102 @@ func (c *Cache) grow(n int64) bool {
 // may be given.
 func Asks(r *http.Request) bool {
 	h := r.Header
-	return r.Method == http.MethodGet && (r.Body == nil || r.Body == http.NoBody) && h["Authorization"] == nil && h["Cookie"] == nil && h["Range"] == nil &&
-		!says(h, "no-store")
+	return r.Method == http.MethodGet && (r.Body == nil || r.Body == http.NoBody) && h["Range"] == nil && !says(h, "no-store")
 }
 
 // says reports whether Cache-Control has one of the directives.
-func says(h http.Header, directives ...string) bool {
-	for _, line := range h["Cache-Control"] {
-		for d := range strings.SplitSeq(line, ",") {
-			name, _, _ := strings.Cut(strings.TrimSpace(d), "=") // private="x" too
-			if slices.Contains(directives, strings.ToLower(name)) {
-				return true
-			}
+func says(h http.Header, names ...string) bool {
+	for name := range directives(h) {
+		if slices.Contains(names, name) {
+			return true
 		}
 	}
 	return false
 }
 
-// Key returns under which key the answer to a request is kept.
-func Key(r *http.Request) string { return r.Host + " " + r.URL.RequestURI() }
+// directives yields those of Cache-Control, in small letters, with what stands behind
+// the equals sign.
+func directives(h http.Header) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, line := range h["Cache-Control"] {
+			for d := range strings.SplitSeq(line, ",") {
+				name, value, _ := strings.Cut(strings.TrimSpace(d), "=") // private="x" too
+				if !yield(strings.ToLower(name), strings.Trim(value, `"`)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// freshness returns up to which age an answer may be given. Most may be given however
+// old they are, some only as long as they are fresh.
+func freshness(h http.Header) time.Duration {
+	const forever = math.MaxInt64
+	strict, maxAge, shared := false, time.Duration(0), time.Duration(-1)
+	for name, value := range directives(h) {
+		switch name {
+		case "must-revalidate", "proxy-revalidate":
+			strict = true
+		case "max-age":
+			maxAge = seconds(value)
+		case "s-maxage":
+			shared = seconds(value)
+		}
+	}
+	switch {
+	case shared >= 0:
+		return shared
+	case strict:
+		return maxAge
+	default:
+		return forever
+	}
+}
+
+// seconds reads a number of them: 0 if it is none.
+func seconds(s string) time.Duration {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(min(n, math.MaxInt32)) * time.Second
+}
+
+// Key returns under which key the answer to a request is kept: its URL and, as a
+// digest, every header that may say who the client is. Those are the ones that have one
+// of the words of [credential] in their name.
+func Key(r *http.Request) string {
+	key := r.Host + " " + r.URL.RequestURI()
+	var names []string
+	for name := range r.Header {
+		if credential(name) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return key
+	}
+	slices.Sort(names)
+	digest := sha256.New()
+	for _, name := range names {
+		fmt.Fprintf(digest, "%q%q", name, r.Header[name])
+	}
+	return key + " " + string(digest.Sum(nil))
+}
+
+// credential reports whether a header may say who the client is: by a secret, or by a
+// name that something in front has found out.
+func credential(name string) bool {
+	if name == "User-Agent" {
+		return false
+	}
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{
+		"auth", "cookie", "token", "key", "session", "secret", "password", "credential", "signature", "jwt", "cert",
+		"user", "account", "tenant", "identity",
+	}, func(word string) bool { return strings.Contains(name, word) })
+}
 
 // Keep copies the answer to a request, for which Asks holds, while its body is
 // being read, and keeps it when that has come to its end. It changes resp.Body;
@@ -109,7 +197,10 @@ func Key(r *http.Request) string { return r.Host + " " + r.URL.RequestURI() }
 func (c *Cache) Keep(key string, r *http.Request, resp *http.Response) {
 	h := resp.Header
 	if resp.StatusCode < 200 || resp.StatusCode > 299 || resp.StatusCode == http.StatusPartialContent ||
-		h["Set-Cookie"] != nil || len(resp.Trailer) > 0 || says(h, "no-store", "private") {
+		h["Set-Cookie"] != nil || len(resp.Trailer) > 0 || says(h, "no-store", "no-cache", "private") {
+		return
+	}
+	if (r.Header["Authorization"] != nil || r.Header["Cookie"] != nil) && !says(h, "public", "s-maxage", "must-revalidate") {
 		return
 	}
 	vary, ok := varies(r.Header, h)
@@ -119,10 +210,7 @@ func (c *Cache) Keep(key string, r *http.Request, resp *http.Response) {
 	c.mu.Lock()
 	most := c.max / share
 	c.mu.Unlock()
-	a := &answer{status: resp.StatusCode, header: h.Clone(), vary: vary, size: int64(len(key)) + overhead(h) + overhead(vary)}
-	if seconds, err := strconv.Atoi(h.Get("Age")); err == nil && seconds > 0 {
-		a.age = time.Duration(min(seconds, math.MaxInt32)) * time.Second
-	}
+	a := &answer{status: resp.StatusCode, header: h.Clone(), vary: vary, age: seconds(h.Get("Age")), fresh: freshness(h), size: int64(len(key)) + overhead(h) + overhead(vary)}
 	if a.size+max(resp.ContentLength, 0) > most {
 		return
 	}
@@ -165,7 +253,7 @@ func (c *Cache) Get(key string, r *http.Request, maxAge time.Duration) *http.Res
 	now := time.Now()
 	c.mu.Lock()
 	a, ok := c.kept.Get(key)
-	if ok && now.Sub(a.at) > maxAge {
+	if ok && (now.Sub(a.at) > maxAge || a.age+now.Sub(a.at) > a.fresh) {
 		c.kept.Remove(key)
 		ok = false
 	}

@@ -62,6 +62,13 @@ func TestWhatIsKept(t *testing.T) {
 		"public":             {[]string{"Cache-Control", "public, max-age=0"}, 200, true},
 		"vary by all":        {[]string{"Vary", "Accept, *"}, 200, false},
 		"cookie":             {[]string{"Set-Cookie", "a=b"}, 200, false},
+		"no-cache":           {[]string{"Cache-Control", "no-cache"}, 200, false},
+		"fresh":              {[]string{"Cache-Control", "must-revalidate, Max-Age=60"}, 200, true},
+		"not fresh":          {[]string{"Cache-Control", "max-age=60, must-revalidate", "Age", "61"}, 200, false},
+		"never fresh":        {[]string{"Cache-Control", "proxy-revalidate, max-age=0", "Age", "1"}, 200, false},
+		"shared is fresh":    {[]string{"Cache-Control", `s-maxage="60", max-age=0`}, 200, true},
+		"shared is not":      {[]string{"Cache-Control", "max-age=600, s-maxage=60", "Age", "61"}, 200, false},
+		"stale":              {[]string{"Cache-Control", "max-age=60", "Age", "3000000000000000000000"}, 200, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := lastgood.New(64 << 10)
@@ -75,10 +82,8 @@ func TestWhatIsKept(t *testing.T) {
 			}
 		})
 	}
-	for _, h := range []string{"Authorization", "Cookie", "Range"} {
-		if lastgood.Asks(request("/", h, "x")) {
-			t.Errorf("a request with %s may be answered", h)
-		}
+	if lastgood.Asks(request("/", "Range", "bytes=1-")) {
+		t.Error("a request for a range may be answered")
 	}
 	withBody := request("/")
 	withBody.Body = io.NopCloser(strings.NewReader("which decides what is answered"))
@@ -87,6 +92,53 @@ func TestWhatIsKept(t *testing.T) {
 	}
 	if lastgood.Asks(request("/", "Cache-Control", "no-store")) || !lastgood.Asks(request("/")) {
 		t.Error("Asks")
+	}
+}
+
+// Who has other credentials, or none, never gets what was an answer to them.
+func TestAnswersAreForTheSameCredentialsOnly(t *testing.T) {
+	for _, h := range []string{
+		"Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key", "Apikey", "X-Auth-Request-Email", "X-Amz-Security-Token",
+		"Session-Id", "X-Forwarded-User", "Cf-Access-Jwt-Assertion", "X-Client-Cert", "X-Tenant-Id",
+	} {
+		cache := lastgood.New(64 << 10)
+		mine := request("/a", h, "mine")
+		pass(cache, mine, response(strings.NewReader("mine"), "Cache-Control", "public"))
+		if got := get(cache, mine); got != "mine" {
+			t.Errorf("with the same %s: %q", h, got)
+		}
+		twice := request("/a", h, "mine")
+		twice.Header.Add(h, "too")
+		for what, r := range map[string]*http.Request{
+			"another": request("/a", h, "another"), "none": request("/a"), "another too": twice,
+			"it elsewhere": request("/a", h+"-Token", "mine"),
+		} {
+			if got := get(cache, r); got != "" {
+				t.Errorf("for one with %s of %s: %q", what, h, got)
+			}
+		}
+	}
+	if a, b := request("/", "User-Agent", "a"), request("/", "User-Agent", "b"); lastgood.Key(a) != lastgood.Key(b) {
+		t.Error("a program is taken for a client")
+	}
+	if key := lastgood.Key(request("/", "X-Api-Key", "secret-value")); strings.Contains(key, "secret") {
+		t.Errorf("the key %q tells the secret", key)
+	}
+}
+
+// RFC 9111, 3.5, of which a cookie is no part: but it is used in the same way.
+func TestAnswersToAuthorizationMustAllowIt(t *testing.T) {
+	for _, h := range []string{"Authorization", "Cookie"} {
+		for control, kept := range map[string]bool{
+			"": false, "max-age=60": false, "public": true, "s-maxage=60": true, "must-revalidate, max-age=60": true, "public, private": false,
+		} {
+			cache := lastgood.New(64 << 10)
+			r := request("/a", h, "x")
+			pass(cache, r, response(strings.NewReader("body"), "Cache-Control", control))
+			if got := get(cache, r) == "body"; got != kept {
+				t.Errorf("%s, %q: kept: %v, want %v", h, control, got, kept)
+			}
+		}
 	}
 }
 
@@ -162,6 +214,15 @@ func TestAge(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		if get(c, r) != "" {
 			t.Error("an answer older than a minute")
+		}
+		pass(c, r, response(strings.NewReader("body"), "Age", "5", "Cache-Control", "s-maxage=20"))
+		time.Sleep(15 * time.Second)
+		if get(c, r) == "" {
+			t.Error("a fresh answer is not given")
+		}
+		time.Sleep(time.Second)
+		if get(c, r) != "" {
+			t.Error("an answer that is not fresh, and says that it has to be")
 		}
 	})
 }

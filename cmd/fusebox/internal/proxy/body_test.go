@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,6 +96,56 @@ func TestAnAnswerMayBeginBeforeTheBodyIsOver(t *testing.T) {
 	if got, want := <-read, fmt.Sprint(true, len(rest), nil); got != want {
 		t.Errorf("the upstream has read %s, want %s", got, want)
 	}
+}
+
+// What is kept of a body for another try goes when there will be none: the answer may
+// be a stream that lasts for hours.
+func TestABodyIsNotKeptBehindItsAnswer(t *testing.T) {
+	const streams, size = 24, 2 << 20
+	const all = streams * size
+	body := strings.Repeat("x", size)
+	end := make(chan struct{})
+	var calls atomic.Int64
+	at := handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n != size || err != nil {
+			t.Errorf("read %d, %v", n, err)
+		}
+		if calls.Add(1)%2 == 1 { // each is sent twice
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		http.NewResponseController(w).Flush()
+		<-end
+	})
+	f := start(t, configuration(t, `
+		upstreams:
+		  x:
+		    endpoints: [%q]
+		    breaker: {mode: off}
+		    retry: {attempts: 100, base-delay: 1ns, budget-per-second: 1000, max-body: 4MiB}
+	`, at))
+	used := func() int64 {
+		runtime.GC()
+		runtime.GC() // what a pool holds goes with the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := used()
+	for range streams {
+		resp, err := f.open(http.MethodPut, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		if resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+	}
+	if n := used() - before; n > all/3 {
+		t.Errorf("%d bytes are in use behind %d answers to %d bytes each", n, streams, size)
+	}
+	close(end)
 }
 
 // The timeout of a try stops its body, and not that of the next, however late it comes.

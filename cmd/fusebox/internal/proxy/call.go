@@ -134,17 +134,34 @@ func forwarded(r *http.Request) string {
 func via(r *http.Request) string {
 	switch {
 	case r.ProtoMajor == 2:
-		return "2.0 fusebox"
+		return "2.0" + viaName
 	case r.ProtoMinor == 0:
-		return "1.0 fusebox"
+		return "1.0" + viaName
 	default:
-		return "1.1 fusebox"
+		return "1.1" + viaName
 	}
+}
+
+const viaName = " fusebox"
+
+// maxHops is how many proxies of this kind a request may have passed. One whose upstream
+// is itself would else pass it on until descriptors or the time run out.
+const maxHops = 10
+
+// hops returns how many there were.
+func hops(h http.Header) (n int) {
+	for _, line := range h["Via"] {
+		n += strings.Count(line, viaName)
+	}
+	return n
 }
 
 // RoundTrip implements [http.RoundTripper]: it is the transport of the reverse proxy.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.upstream.answer(c, req)
+	if c.tape != nil {
+		c.tape.settle()
+	}
 	if c.answered && c.unread() && resp.StatusCode != http.StatusSwitchingProtocols {
 		c.early()
 	}

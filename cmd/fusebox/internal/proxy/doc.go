@@ -38,12 +38,15 @@
 // retry.max-body; the next try sends the recording, and then what still comes. Where
 // the body turns out to be larger, there is no next try. A fallback to another
 // upstream goes by the same rules, and records up to 64 KiB where there is
-// no retry.
+// no retry. So much is also recorded where HTTP/2 is spoken: a server that closes a
+// connection, or refuses a stream, says what it has not processed, and that is sent
+// again, within the same try, as often as it takes. But a try makes 8 connections at most.
 //
 // # Answers of the proxy's own
 //
 //	400, 408  the body of the request failed, or did not come in time
 //	404, 405  no route; CONNECT
+//	508       the request has passed ten proxies of this kind: an upstream is the proxy itself
 //	499       the client left before there was an answer (in the access log only)
 //	502, 504  no connection, no answer; none in time
 //	503       refused by a breaker or the bulkhead: Retry-After, and for a

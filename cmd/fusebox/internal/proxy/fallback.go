@@ -17,9 +17,10 @@ import (
 	"github.com/fusebox-go/fusebox/fuseboxhttp"
 )
 
-// recordForFallback is how much of a request's body is kept for another upstream
-// where the retries of the first say nothing.
-const recordForFallback = 64 << 10
+// recordAnyway is how much of a request's body is kept where no retry says how much:
+// for another upstream, and for a server that closes a connection over HTTP/2, and has
+// not processed what it says it has not.
+const recordAnyway = 64 << 10
 
 // fallback answers in an upstream's place. What it has, it has in this order.
 type fallback struct {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +39,11 @@ func (k *kept) apply(c *config.Upstream, answer *fixed) (u *upstream, gone []fun
 	gone = k.applyEndpoints(u, c)
 	policy := k.retry.apply(k, c.Retry)
 	u.bulkhead = k.bulkhead.apply(k, c.Bulkhead, c.Timeouts.Total)
-	if c.Retry != nil {
+	switch {
+	case c.Retry != nil:
 		u.record = max(int64(c.Retry.MaxBody), 0)
+	case slices.ContainsFunc(c.Endpoints, mayHTTP2):
+		u.record = recordAnyway
 	}
 	k.applyFallback(u, c.Fallback, answer)
 
@@ -137,7 +141,7 @@ func (k *kept) applyFallback(u *upstream, c *config.Fallback, answer *fixed) {
 		u.fallback.maxAge = c.LastGood.MaxAge
 	}
 	if c.Upstream != "" {
-		u.record = max(u.record, recordForFallback)
+		u.record = max(u.record, recordAnyway)
 	}
 }
 

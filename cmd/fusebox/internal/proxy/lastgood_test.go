@@ -24,6 +24,10 @@ func TestTheLastGoodAnswer(t *testing.T) {
 		case "/large":
 			w.Write([]byte(strings.Repeat("x", 100<<10)))
 		}
+		if r.URL.Path == "/whose" {
+			w.Write([]byte("for " + r.Header.Get("X-Api-Key")))
+			return
+		}
 		w.Header().Set("Content-Type", "text/x-test")
 		w.Header().Set("Age", "7")
 		w.Write([]byte(r.URL.String()))
@@ -32,7 +36,7 @@ func TestTheLastGoodAnswer(t *testing.T) {
 		upstreams:
 		  x:
 		    endpoints: [%q]
-		    breaker: {consecutive: 9, open-for: 1h, open-for-max: 1h}
+		    breaker: {consecutive: 12, failure-rate: off, open-for: 1h, open-for-max: 1h}
 		    fallback: {last-good: {max-age: 1m, max-size: 64KiB}}
 	`, at))
 	requests := [][]string{
@@ -43,6 +47,7 @@ func TestTheLastGoodAnswer(t *testing.T) {
 		{"/vary", "Accept-Language", "de"},
 		{"/credentials", "Authorization", "x"},
 		{"/with-cookie", "Cookie", "x=y"},
+		{"/whose", "X-Api-Key", "alice"},
 	}
 	for _, r := range requests {
 		if a := f.get(r[0], r[1:]...); a.StatusCode != 200 || a.err != nil {
@@ -63,13 +68,16 @@ func TestTheLastGoodAnswer(t *testing.T) {
 	}
 	f.get("/credentials").want(t, 500, "")
 	f.get("/with-cookie").want(t, 500, "")
+	f.get("/whose", "X-Api-Key", "alice").want(t, 200, "for alice")
+	f.get("/whose", "X-Api-Key", "bob").want(t, 500, "")
+	f.get("/whose").want(t, 500, "")
 	f.get("/a?b=1", "Cookie", "x=y").want(t, 503, "x is not available\n")
 	got = f.get("/a?b=1") // refused now
 	got.want(t, 200, "/a?b=1")
 	if got.Header.Get("Fusebox-Breaker") != "x; state=open; cause=consecutive" {
 		t.Errorf("headers %v", got.Header)
 	}
-	lines := f.lines(len(requests) + 11)
+	lines := f.lines(len(requests) + 14)
 	if l := lines[len(lines)-1]; l.Fallback != "last-good" || l.Outcome != "rejected" || l.Status != 200 {
 		t.Errorf("logged %+v", l)
 	}

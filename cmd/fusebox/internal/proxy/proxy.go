@@ -101,6 +101,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, "the target is no path")
 	case climbs(r.URL.Path):
 		refuse(w, r, http.StatusBadRequest, "the path leads above its root")
+	case hops(r.Header) >= maxHops:
+		refuse(w, r, http.StatusLoopDetected, "the request goes in circles")
 	default:
 		if c.upstream = p.routes.Load().find(r); c.upstream == nil {
 			refuse(w, r, http.StatusNotFound, "no route")

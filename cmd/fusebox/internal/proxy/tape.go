@@ -16,7 +16,8 @@ var errTooLong = errors.New("fusebox: the request's body is larger than what is 
 //
 //  1. Who holds turn reads src, and nobody else. It is a channel, not a mutex:
 //     reading waits for the client.
-//  2. Unless lost, recorded holds all that was read of src.
+//  2. Unless lost, recorded holds all that was read of src; once it is final, what
+//     the newest playback has yet to read of that.
 //  3. Of playbacks the newest alone may lose the recording: the others have promised
 //     it to the newest. What they still read is one Read each.
 type tape struct {
@@ -27,7 +28,9 @@ type tape struct {
 
 	mu       sync.Mutex
 	recorded []byte
+	forgot   int // bytes of src before recorded
 	lost     bool
+	final    bool // there is no other try
 	newest   *playback
 	err      error // with which src ended
 	busy     bool  // somebody waits for src
@@ -63,12 +66,28 @@ func (t *tape) over() bool {
 	return errors.Is(t.err, io.EOF)
 }
 
+// settle is for when there will be no other try: what has been sent is not kept any
+// longer, for the answer may be a stream.
+func (t *tape) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.final = true
+	t.forget()
+}
+
+// forget lets go of what nobody will read again. t.mu is held.
+func (t *tape) forget() {
+	if end := t.forgot + len(t.recorded); t.final && (t.newest.closed || t.newest.at >= end) {
+		t.recorded, t.forgot = nil, end
+	}
+}
+
 // play returns the body from its beginning, or an error if that is not kept. It does
 // not wait.
 func (t *tape) play() (io.ReadCloser, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lost {
+	if t.lost || t.final {
 		return nil, errTooLong
 	}
 	t.newest = &playback{tape: t}
@@ -78,7 +97,7 @@ func (t *tape) play() (io.ReadCloser, error) {
 // playback is the body for one try.
 type playback struct {
 	tape   *tape
-	at     int  // in recorded
+	at     int  // in the body
 	closed bool // under tape.mu
 }
 
@@ -88,6 +107,7 @@ func (p *playback) Close() error {
 	p.tape.mu.Lock()
 	defer p.tape.mu.Unlock()
 	p.closed = true
+	p.tape.forget()
 	return nil
 }
 
@@ -105,10 +125,11 @@ func (p *playback) Read(b []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.busy = false
 	t.err = err
-	if p == t.newest && int64(len(t.recorded)+n) > t.limit {
+	switch {
+	case t.lost, t.final && p == t.newest: // nobody reads it again
+	case p == t.newest && int64(len(t.recorded)+n) > t.limit:
 		t.lost, t.recorded = true, nil
-	}
-	if !t.lost {
+	default:
 		t.recorded = append(t.recorded, b[:n]...)
 	}
 	p.at += n
@@ -124,11 +145,12 @@ func (p *playback) recorded(b []byte) (n int, done bool, err error) {
 	switch {
 	case p.closed:
 		return 0, true, http.ErrBodyReadAfterClose
-	case t.lost && p != t.newest:
+	case (t.lost || t.final) && p != t.newest:
 		return 0, true, errTooLong
-	case !t.lost && p.at < len(t.recorded):
-		n = copy(b, t.recorded[p.at:])
+	case !t.lost && p.at < t.forgot+len(t.recorded):
+		n = copy(b, t.recorded[p.at-t.forgot:])
 		p.at += n
+		t.forget()
 		return n, true, nil
 	default:
 		t.busy = t.err == nil

@@ -108,14 +108,14 @@ func (connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := req.Context().Value(stageKey{}).(*stage)
 	limit, late := s.limit()
 	if late == nil {
-		return s.endpoint.transport.RoundTrip(s.endpoint.to(req, s.client))
+		return s.endpoint.roundTrip(s.endpoint.to(req, s.client))
 	}
 	if s.try == nil {
 		s.begin(limit, late)
 	} else {
 		s.timer.Reset(limit)
 	}
-	resp, err := s.endpoint.transport.RoundTrip(s.endpoint.to(req, s.try))
+	resp, err := s.endpoint.roundTrip(s.endpoint.to(req, s.try))
 	if s.timer.Stop() { // it is asked, not the context: what it has begun, it will do
 		return resp, err
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,6 +301,7 @@ func TestServersThatAreUnwell(t *testing.T) {
 		"resets within a body":         {reset("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), 0},
 		"breaks its chunks":            {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"), 0},
 		"switches without being asked": {say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), 502},
+		"answers a status of two":      {say("HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n"), 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q]}}", c.at))
@@ -315,13 +318,98 @@ func TestServersThatAreUnwell(t *testing.T) {
 			}
 			eventually(t, "the end of the request", func() bool { return f.InFlight() == 0 })
 			l := f.lines(1)[0]
-			if strings.HasPrefix(name, "switches") {
-				return // the breaker is told of the 101
-			}
-			if s := f.breaker("x"); s.Totals.Failures != 1 || l.Outcome != "failure" {
+			if s := f.breaker("x"); s.Totals.Failures != 1 || l.Outcome != "failure" || c.status != 0 && l.Status != c.status {
 				t.Errorf("%+v, logged %+v", s.Totals, l)
 			}
 		})
+	}
+}
+
+// frames serves HTTP/2 without TLS by hand, and returns the URL. A connection begins with
+// the settings; the function is told of each request's head, with the number of the
+// connection, and answers a frame or more, and whether the connection ends then. A request
+// without an answer gets status 200 when its body is over.
+func frames(tb testing.TB, head func(conn, stream uint32) (frames string, end bool)) string {
+	var conns atomic.Uint32
+	frame := func(kind, flags byte, stream uint32, payload string) string {
+		n := len(payload)
+		return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}) + payload
+	}
+	const data, headers, settings, endStream = 0, 1, 4, 1
+	at := raw(tb, func(c net.Conn) {
+		conn := conns.Add(1)
+		in := bufio.NewReader(c)
+		if _, err := in.Discard(24); err != nil {
+			return
+		}
+		io.WriteString(c, frame(settings, 0, 0, ""))
+		for {
+			h := make([]byte, 9)
+			if _, err := io.ReadFull(in, h); err != nil {
+				return
+			}
+			if _, err := in.Discard(int(h[0])<<16 | int(h[1])<<8 | int(h[2])); err != nil {
+				return
+			}
+			kind, flags, stream := h[3], h[4], binary.BigEndian.Uint32(h[5:])
+			if kind == headers {
+				said, end := head(conn, stream)
+				io.WriteString(c, said)
+				if end {
+					io.Copy(io.Discard, in) // until the client has gone
+					return
+				}
+				if said != "" {
+					continue
+				}
+			}
+			if (kind == headers || kind == data) && flags&endStream != 0 {
+				io.WriteString(c, frame(headers, 4|endStream, stream, "\x88")) // :status 200
+			}
+		}
+	})
+	return "h2c" + strings.TrimPrefix(at, "http")
+}
+
+const goAwayFromAll = "\x00\x00\x08\x07\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+
+// A server that is on its way out says with a GOAWAY what it has not processed: that is
+// sent again, body and all, whether there are retries or not.
+func TestAGoAwayIsNoFailure(t *testing.T) {
+	at := frames(t, func(conn, _ uint32) (string, bool) {
+		if conn == 1 {
+			return goAwayFromAll, true
+		}
+		return "", false
+	})
+	f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q]}}", at))
+	f.do(http.MethodPost, "/", strings.NewReader("body")).want(t, 200, "")
+	if s := f.breaker("x"); s.Totals.Successes != 1 || s.Totals.Failures != 0 {
+		t.Errorf("%+v", s.Totals)
+	}
+}
+
+// One that leaves every connection is down: it is not asked again without end, and it is
+// to blame, not the client.
+func TestAServerThatAlwaysGoesAwayIsDown(t *testing.T) {
+	var conns atomic.Uint32
+	at := frames(t, func(conn, _ uint32) (string, bool) {
+		conns.Store(conn)
+		return goAwayFromAll, true
+	})
+	for retry, failures := range map[string]uint64{"": 1, "retry: {attempts: 2, base-delay: 1ns}": 2} {
+		for _, body := range []string{"", "body"} {
+			t.Run(retry+body, func(t *testing.T) {
+				f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q], %s}}", at, retry))
+				f.do(http.MethodPost, "/", strings.NewReader(body)).want(t, 502, "x gave no answer\n")
+				if s := f.breaker("x"); s.Totals.Failures != failures || s.Totals.Ignored != 0 {
+					t.Errorf("%+v", s.Totals)
+				}
+			})
+		}
+	}
+	if n := conns.Load(); n > 100 {
+		t.Errorf("%d connections", n)
 	}
 }
 

@@ -238,7 +238,7 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 }
 
 // registerOwn registers the metrics of the program itself.
-func registerOwn(r prometheus.Registerer, status func() reload.Status, inFlight func() int) error {
+func registerOwn(r prometheus.Registerer, status func() reload.Status, inFlight func() int, dropped func() uint64) error {
 	build := ThisBuild()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
@@ -252,6 +252,10 @@ func registerOwn(r prometheus.Registerer, status func() reload.Status, inFlight 
 			Name: "fusebox_proxy_in_flight",
 			Help: "Requests that the proxy has begun and not finished, streams and upgraded connections among them.",
 		}, func() float64 { return float64(inFlight()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fusebox_access_log_dropped_total",
+			Help: "Lines of the access log that could not be written: its reader has gone or does not keep up, or the disk is full.",
+		}, func() float64 { return float64(dropped()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fusebox_config_reload_success",
 			Help: "Whether the configuration was good when it was last read.",

@@ -49,7 +49,7 @@ func adminAt(t *testing.T, text string) (server *httptest.Server, file string, d
 		close(stopped)
 	}()
 	registry := prometheus.NewRegistry()
-	if err := registerOwn(registry, r.Status, func() int { return 7 }); err != nil {
+	if err := registerOwn(registry, r.Status, func() int { return 7 }, func() uint64 { return 8 }); err != nil {
 		t.Fatal(err)
 	}
 	draining = new(atomic.Bool)
@@ -293,6 +293,7 @@ func TestTheProgramsMetrics(t *testing.T) {
 	_, text := ask(t, readDocument(t), server, http.MethodGet, "/metrics")
 	for _, want := range []string{
 		"fusebox_config_reload_success 1\n", "fusebox_config_reload_timestamp_seconds 1.", "fusebox_build_info{", "fusebox_proxy_in_flight 7\n",
+		"fusebox_access_log_dropped_total 8\n",
 		"go_goroutines ", "process_open_fds ",
 	} {
 		if !strings.Contains(text, "\n"+want) {

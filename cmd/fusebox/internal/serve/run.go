@@ -54,7 +54,8 @@ type program struct {
 	log      *slog.Logger
 	level    slog.LevelVar
 	access   atomic.Pointer[accesslog.Log] // in use; nil: none
-	logs     map[string]*accesslog.Log     // every one opened, by target; belongs to the goroutine of reloads
+	logs     map[string]*accesslog.Log     // every one opened, by target; the goroutine of reloads alone adds to it
+	logsMu   sync.Mutex                    // for that, and for others who read it
 	proxy    *proxy.Proxy
 	api      *fuseboxadmin.Handler
 	reloader *reload.Reloader
@@ -191,7 +192,7 @@ func (p *program) build(c *config.Config) error {
 	p.reloader = reload.New(c, reload.Options{
 		Path: p.o.file, Env: p.o.env, Flags: p.o.flags, Apply: p.apply, Restart: onlyAtStart(), Told: p.told, Logger: p.log,
 	})
-	if err := registerOwn(registry, p.reloader.Status, p.proxy.InFlight); err != nil {
+	if err := registerOwn(registry, p.reloader.Status, p.proxy.InFlight, p.dropped); err != nil {
 		return err
 	}
 	p.server = proxyServer(p.proxy, &p.draining, p.log)
@@ -258,8 +259,20 @@ func (p *program) openAccess(c *config.Config) (*accesslog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logging.access: %w", err)
 	}
+	p.logsMu.Lock()
+	defer p.logsMu.Unlock()
 	p.logs[target] = l
 	return l, nil
+}
+
+// dropped returns how many lines of access logs could not be written, so far.
+func (p *program) dropped() (n uint64) {
+	p.logsMu.Lock()
+	defer p.logsMu.Unlock()
+	for _, l := range p.logs {
+		n += l.Dropped()
+	}
+	return n
 }
 
 // serve serves until a signal comes or a listener breaks, and drains.
