@@ -743,7 +743,7 @@ func jittered(c *Config, doublings int, draw float64) time.Duration {
 	if c.OpenJitter <= 0 {
 		return d
 	}
-	scaled := float64(d) * (1 + c.OpenJitter*(2*draw-1))
+	scaled := float64(d) * (1 + float64(c.OpenJitter*(2*draw-1))) // not fused: the same on every machine
 	if scaled >= math.MaxInt64 {
 		return forever
 	}

@@ -90,7 +90,14 @@ func (g growth) name() string {
 
 func backoffs() []growth {
 	const s = time.Second
-	return []growth{{s, s}, {5 * s, 5 * s}, {30 * s, 30 * s}, {s, 5 * s}, {s, 30 * s}, {s, 60 * s}, {s, 300 * s}}
+	byDefault, _ := defaultGrowth()
+	return []growth{{s, s}, {5 * s, 5 * s}, {30 * s, 30 * s}, byDefault, {s, 30 * s}, {s, 60 * s}, {s, 300 * s}}
+}
+
+// defaultGrowth is that of a breaker by default, and its settings.
+func defaultGrowth() (growth, fusebox.Config) {
+	c := fusebox.New("", fusebox.Config{}).Config()
+	return growth{c.OpenFor, c.OpenForMax}, c
 }
 
 // periods are the open periods in ticks.
@@ -147,11 +154,11 @@ func (o *backoffOptions) newTable(r *report.Report, name, title string) *report.
 		report.Column{Key: "jitter", Title: "jitter", Kind: report.Share},
 		report.Column{Key: "outage", Title: "outage", Kind: report.Duration},
 		report.Column{Key: "failed", Title: "failed probes", Kind: report.Number, Decimals: 1},
-		report.Column{Key: "failed_exact", Title: "exact", Kind: report.Number, Decimals: 1},
+		report.Column{Key: "failed_exact", Title: "exact failed probes", Kind: report.Number, Decimals: 1},
 		report.Column{Key: "lag", Title: "recovery to closed, mean", Kind: report.Duration, Decimals: 2},
-		report.Column{Key: "lag_exact", Title: "exact", Kind: report.Duration, Decimals: 2},
+		report.Column{Key: "lag_exact", Title: "exact mean", Kind: report.Duration, Decimals: 2},
 		report.Column{Key: "lag95", Title: "95th percentile", Kind: report.Duration, Decimals: 2},
-		report.Column{Key: "lag95_exact", Title: "exact", Kind: report.Duration, Decimals: 2},
+		report.Column{Key: "lag95_exact", Title: "exact 95th percentile", Kind: report.Duration, Decimals: 2},
 		report.Column{Key: "rejected", Title: "good calls rejected", Kind: report.Number, Decimals: 1},
 		report.Column{Key: "distance", Title: "worst distance, standard errors", Kind: report.Number, Decimals: 1},
 	)
@@ -165,12 +172,13 @@ func (o *backoffOptions) teach(t *report.Table) {
 	gs := backoffs()
 	short, long, growing, far := gs[0], gs[2], gs[3], gs[6]
 	t.Teach(func(t *report.Table) bool {
-		return row(t, growing).Number("lag") < row(t, long).Number("lag")/3 && row(t, growing).Number("failed") < row(t, short).Number("failed")/3 &&
-			row(t, far).Number("lag") > 20*row(t, growing).Number("lag")
+		return row(t, growing).Number("lag_exact") < row(t, long).Number("lag_exact")/3 && row(t, growing).Number("failed_exact") < row(t, short).Number("failed_exact")/3 &&
+			row(t, far).Number("lag_exact") > 20*row(t, growing).Number("lag_exact") && row(t, growing).Number("lag_exact") > row(t, short).Number("lag_exact") &&
+			row(t, growing).Number("failed_exact") > row(t, far).Number("failed_exact")
 	}, "In an outage of %s s a constant open period of %v sends %s probes and closes %s s after recovery on average, one that doubles from %v to %v sends %s and takes %s s, to %v it sends %s and takes %s s.",
-		row(t, short).Text("outage"), short.to, row(t, short).Text("failed"), row(t, short).Text("lag"),
-		growing.from, growing.to, row(t, growing).Text("failed"), row(t, growing).Text("lag"),
-		far.to, row(t, far).Text("failed"), row(t, far).Text("lag"))
+		row(t, short).Text("outage"), short.to, row(t, short).Text("failed_exact"), row(t, short).Text("lag_exact"),
+		growing.from, growing.to, row(t, growing).Text("failed_exact"), row(t, growing).Text("lag_exact"),
+		far.to, row(t, far).Text("failed_exact"), row(t, far).Text("lag_exact"))
 }
 
 func (o *backoffOptions) teachFlaky(t *report.Table) {
@@ -178,9 +186,9 @@ func (o *backoffOptions) teachFlaky(t *report.Table) {
 	row := func(t *report.Table, g growth) report.Row { return t.Row("period", g.name()) }
 	growing, far := gs[3], gs[5]
 	t.Teach(func(t *report.Table) bool {
-		return row(t, far).Number("lag") > 5*row(t, growing).Number("lag")
+		return row(t, far).Number("lag_exact") > 5*row(t, growing).Number("lag_exact") && row(t, far).Number("lag95_exact") > 5*row(t, growing).Number("lag95_exact")
 	}, "Growth goes on while recovery is half done: to %v it takes %s s on average and %s s or more for one breaker in twenty, to %v %s s and %s s.",
-		growing.to, row(t, growing).Text("lag"), row(t, growing).Text("lag95"), far.to, row(t, far).Text("lag"), row(t, far).Text("lag95"))
+		growing.to, row(t, growing).Text("lag_exact"), row(t, growing).Text("lag95_exact"), far.to, row(t, far).Text("lag_exact"), row(t, far).Text("lag95_exact"))
 }
 
 // backoffCase is one row.
@@ -234,13 +242,13 @@ func (c backoffCase) outcome() theory.Outcome {
 		}.Exact()
 		share := 1 / float64(len(lengths))
 		for tick, p := range o.Closed[length:] {
-			mixed.Closed[tick] += p * share
+			mixed.Closed[tick] += float64(p * share)
 		}
-		mixed.Never += o.Never * share
-		mixed.Failures.Mean += o.Failures.Mean * share
-		second += (o.Failures.Variance + o.Failures.Mean*o.Failures.Mean) * share
+		mixed.Never += float64(o.Never * share)
+		mixed.Failures.Mean += float64(o.Failures.Mean * share)
+		second += float64((o.Failures.Variance + float64(o.Failures.Mean*o.Failures.Mean)) * share)
 	}
-	mixed.Failures.Variance = second - mixed.Failures.Mean*mixed.Failures.Mean
+	mixed.Failures.Variance = second - float64(mixed.Failures.Mean*mixed.Failures.Mean)
 	return mixed
 }
 

@@ -19,6 +19,8 @@ type Experiment struct {
 	Title string // what it shows, in one line
 	// Long is the help text. "": the title.
 	Long string
+	// Gobreaker is whether gobreaker runs in it too.
+	Gobreaker bool
 	// Flags declares the experiment's flags; nil: it has none.
 	Flags func(*pflag.FlagSet)
 	// Run makes the experiment. It returns the report even where checks in it
@@ -80,11 +82,23 @@ func (p *Params) Rand(stream uint64) *rand.Rand {
 
 // Report returns a report with everything above the tables.
 func (p *Params) Report() *report.Report {
-	r := &report.Report{Name: p.experiment.Name, Title: p.experiment.Title, Seed: p.Seed, Versions: versions()}
+	r := &report.Report{Name: p.experiment.Name, Title: p.experiment.Title, Seed: p.Seed, Versions: versions(p.experiment.Gobreaker)}
 	p.flags.VisitAll(func(f *pflag.Flag) {
 		r.Parameters = append(r.Parameters, report.Named{Name: f.Name, Value: f.Value.String()})
 	})
 	return r
+}
+
+// Parts makes a report of parts, one after another.
+func (p *Params) Parts(parts ...func(*report.Report) error) (*report.Report, error) {
+	r := p.Report()
+	for i, part := range parts {
+		p.Progress(i, len(parts))
+		if err := part(r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // Progress says that so many of so many parts are done. It is for the

@@ -15,16 +15,11 @@ import (
 
 // real runs the workers as goroutines that make requests to servers on
 // loopback, for all breakers at the same time, each with a server of its own.
-func (o *halfopenOptions) real(ctx context.Context, p *Params, subjects []halfopenSubject) ([]halfopenCounts, error) {
+func (o *halfopenOptions) real(ctx context.Context, p *Params, subjects []halfopenSubject, starts []time.Duration) ([]halfopenCounts, error) {
 	counts := make([]halfopenCounts, len(subjects))
 	errs := make([]error, len(subjects))
 	var wg sync.WaitGroup
 	for i, s := range subjects {
-		rng := p.Rand(0)
-		starts := make([]time.Duration, o.workers)
-		for j := range starts {
-			starts[j] = time.Duration(rng.Int64N(int64(o.pause)))
-		}
 		wg.Go(func() { errs[i] = o.serveAndCall(ctx, s, starts, &counts[i]) })
 	}
 	finished := make(chan struct{})

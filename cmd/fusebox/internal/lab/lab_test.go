@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -122,6 +123,9 @@ func TestEveryTableTeachesWhatItShows(t *testing.T) {
 				for _, n := range foreignNumbers(r, table, c.Text) {
 					t.Errorf("table %s has no %s: %s", table.Name, n, c.Text)
 				}
+				for _, n := range idleNumbers(r, table, c) {
+					t.Errorf("table %s: this would be said whatever stood in the place of %s: %s", table.Name, n, c.Text)
+				}
 			}
 		}
 	})
@@ -207,10 +211,9 @@ func bounds[T int | float64 | time.Duration](column []any) (low, high T) {
 // number finds numbers as they are printed, with gaps between thousands.
 var number = regexp.MustCompile(`[0-9]+( [0-9]{3})*(\.[0-9]+)?`)
 
-// foreignNumbers returns the numbers of a text that stand neither in the table
-// nor in the parameters.
-func foreignNumbers(r *report.Report, t *report.Table, text string) (foreign []string) {
-	known := map[string]bool{}
+// givenNumbers returns the numbers that a table has from the parameters.
+func givenNumbers(r *report.Report, t *report.Table) (known map[string]bool) {
+	known = map[string]bool{}
 	learn := func(s string) {
 		for _, n := range number.FindAllString(s, -1) {
 			known[n] = true
@@ -223,9 +226,58 @@ func foreignNumbers(r *report.Report, t *report.Table, text string) (foreign []s
 	for _, c := range t.Columns {
 		learn(c.Title)
 	}
+	return known
+}
+
+// idleNumbers returns the numbers of a claim that are found in the table, and
+// could be any others: the claim holds whatever stands in a cell that shows them.
+func idleNumbers(r *report.Report, t *report.Table, c report.Claim) (idle []string) {
+	given := givenNumbers(r, t)
+	for _, n := range number.FindAllString(c.Text, -1) {
+		shown, held := false, false
+		for i, row := range t.Select() {
+			for j, column := range t.Columns {
+				if column.Kind == report.Text || isKey(column.Key) || given[n] || row.Text(column.Key) != n {
+					continue
+				}
+				shown = true
+				held = held || slices.ContainsFunc(otherCells(t.Rows[i][j]), func(cell any) bool {
+					s := &report.Table{Name: t.Name, Columns: t.Columns, Rows: slices.Clone(t.Rows)}
+					s.Rows[i] = slices.Clone(t.Rows[i])
+					s.Rows[i][j] = cell
+					return !c.Holds(s)
+				})
+			}
+		}
+		if shown && !held {
+			idle = append(idle, n)
+		}
+	}
+	return idle
+}
+
+// otherCells returns cells that are far from one.
+func otherCells(cell any) []any {
+	switch v := cell.(type) {
+	case int:
+		return []any{0, v / 100, 1000*v + 1000, -v}
+	case float64:
+		return []any{0.0, v / 100, 1000*v + 1000, -v}
+	case time.Duration:
+		return []any{time.Duration(0), v / 100, 1000*v + time.Hour, -v}
+	}
+	return nil
+}
+
+// foreignNumbers returns the numbers of a text that stand neither in the table
+// nor in the parameters.
+func foreignNumbers(r *report.Report, t *report.Table, text string) (foreign []string) {
+	known := givenNumbers(r, t)
 	for _, row := range t.Select() {
 		for _, c := range t.Columns {
-			learn(row.Text(c.Key))
+			for _, n := range number.FindAllString(row.Text(c.Key), -1) {
+				known[n] = true
+			}
 		}
 	}
 	known[fmt.Sprint(len(t.Rows))] = true
@@ -245,6 +297,12 @@ func TestTheTestOfLessonsSees(t *testing.T) {
 	r := &report.Report{Parameters: []report.Named{{Name: "open", Value: "1.5s"}}}
 	if got := foreignNumbers(r, table, "20 000 of 1, after 1.5s, and 3 or 20 of 2 rows"); !slices.Equal(got, []string{"3", "20"}) {
 		t.Errorf("foreign numbers: %v", got)
+	}
+	says := func(holds func(*report.Table) bool) report.Claim {
+		return report.Claim{Text: "1 and 20 000", Holds: holds}
+	}
+	if got := idleNumbers(r, table, says(func(t *report.Table) bool { return t.Row("x", 20000).Found() })); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("numbers that do not matter: %v", got)
 	}
 	for i, want := range [][]any{{20000, 1}, {20000, 1}, {1, 1}, {0, 0}} {
 		if got := columnOf(spoilt(table)[i], 0); !slices.Equal(got, want) {
@@ -295,9 +353,25 @@ func TestParametersAndVersionsStandAbove(t *testing.T) {
 		if len(r.Parameters) == 0 || r.Seed != DefaultSeed || r.Title == "" {
 			t.Errorf("above the tables: %v, seed %d", r.Parameters, r.Seed)
 		}
-		if got := fmt.Sprint(r.Versions); !strings.Contains(got, "{gobreaker v2.4.0}") || !strings.Contains(got, "{fusebox devel}") {
+		got := fmt.Sprint(r.Versions)
+		if !strings.Contains(got, "{fusebox devel}") || !strings.Contains(got, "{Go go1.") {
 			t.Errorf("versions %s", got)
 		}
+		// Where gobreaker runs, and nowhere else, its version says with what.
+		if beside := strings.Contains(got, "{gobreaker v2.4.0}"); beside != runsGobreaker(r) {
+			t.Errorf("versions %s, and gobreaker runs: %v", got, runsGobreaker(r))
+		}
+	})
+}
+
+// runsGobreaker reports whether a table has a row or a column of gobreaker.
+func runsGobreaker(r *report.Report) bool {
+	about := func(text string) bool { return strings.Contains(text, "gobreaker") }
+	return slices.ContainsFunc(r.Tables, func(t *report.Table) bool {
+		return slices.ContainsFunc(t.Columns, func(c report.Column) bool { return about(c.Title) }) ||
+			slices.ContainsFunc(t.Rows, func(row []any) bool {
+				return slices.ContainsFunc(row, func(cell any) bool { text, _ := cell.(string); return about(text) })
+			})
 	})
 }
 
@@ -346,6 +420,10 @@ func TestFlagsThatAreNotAsTheyMustBe(t *testing.T) {
 		{"probes", "hangs=1ms", "lab probes: --hangs is 1ms, must be longer than the rest of the outage, 200ms"},
 		{"probes", "stragglers=2", "--stragglers is 2"},
 		{"probes", "lease=0s", "--lease is 0s"},
+		{"retry", "errors=5%,100%", "lab retry: --errors is 1, must be above 0 and below 1"},
+		{"retry", "errors=0", "--errors is 0, must"},
+		{"retry", "outage=119ms", "lab retry: --outage is 119ms, must be at least what a call can take with all its attempts, 120ms"},
+		{"retry", "attempts=20", "--outage is 30s, must be at least"},
 	} {
 		e, p := find(t, c.experiment, c.flag)
 		_, err := e.Run(t.Context(), p)
@@ -353,6 +431,60 @@ func TestFlagsThatAreNotAsTheyMustBe(t *testing.T) {
 		if !errors.As(err, &usage) || usage.ExitCode() != 2 || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s --%s: %v, want %q", c.experiment, c.flag, err, c.want)
 		}
+	}
+}
+
+func TestSharesAreShownInPerCent(t *testing.T) {
+	var s shares
+	for text, want := range map[string]string{"5%": "5%", "0.05,7%, 0.125": "5%,7%,12.5%"} {
+		if err := s.Set(text); err != nil || s.String() != want {
+			t.Errorf("%q: %q, %v", text, s.String(), err)
+		}
+	}
+	for _, text := range []string{"", "x%", "5%,", "0.1 0.2"} {
+		if err := s.Set(text); err == nil || len(s) != 3 && len(s) != 1 {
+			t.Errorf("%q: %v, and %v is left", text, err, s)
+		}
+	}
+}
+
+// What is expected of an outage holds wherever it ends, however rare the calls are
+// and however long they take.
+func TestChecksOfRetriesHoldForOtherParameters(t *testing.T) {
+	for _, flags := range [][]string{
+		{"outage=120ms"},
+		{"outage=1100ms"},
+		{"outage=3s"},
+		{"outage=3s", "latency=900ms"},
+		{"outage=5s", "latency=1ms", "delay=1ms", "rate=5"},
+		{"outage=60s", "rate=1", "consecutive=2"},
+		{"outage=3s", "open=50ms", "rate=300", "probes=20"},
+		{"outage=8s", "attempts=6", "delay=100ms"},
+		{"outage=4s", "consecutive=100", "attempts=2"},
+		{"outage=4s", "consecutive=1000000"},
+	} {
+		r := run(t, "retry", append([]string{"trials=3", "for=2s", "errors=20%"}, flags...)...)
+		for _, c := range r.Failed() {
+			t.Errorf("%q: %v", flags, c)
+		}
+	}
+}
+
+func TestTheHeapOfAGuardIsNotThatOfTheOneBefore(t *testing.T) {
+	const size = 256 << 20
+	done := make(chan struct{})
+	close(done)
+	_, before := watchProcess(done)
+	garbage := make([]byte, size)
+	runtime.KeepAlive(garbage)
+	if _, after := watchProcess(done); after > before+size/2 {
+		t.Errorf("%d bytes after %d, which is what was let go", after, before)
+	}
+}
+
+func TestSharesOfOtherWindowsAreThoseOfTheory(t *testing.T) {
+	for _, c := range run(t, "windows", "window=40s", "bursts=3s,17s,20s").Failed() {
+		t.Error(c)
 	}
 }
 
@@ -371,12 +503,12 @@ func TestNamesOfExperimentsAndTablesAreUnique(t *testing.T) {
 				t.Errorf("two tables are named %s", table.Name)
 			}
 			names[table.Name] = true
-			keys := map[string]bool{}
+			keys, titles := map[string]bool{}, map[string]bool{}
 			for _, c := range table.Columns {
-				if keys[c.Key] {
-					t.Errorf("table %s has two columns %s", table.Name, c.Key)
+				if keys[c.Key] || titles[c.Title] {
+					t.Errorf("table %s has two columns %s, %s", table.Name, c.Key, c.Title)
 				}
-				keys[c.Key] = true
+				keys[c.Key], titles[c.Title] = true, true
 			}
 		}
 	})

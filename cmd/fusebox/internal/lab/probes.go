@@ -29,8 +29,9 @@ type probesOptions struct {
 func probes() Experiment {
 	var o probesOptions
 	return Experiment{
-		Name:  "probes",
-		Title: "probes that hang, and results that come long after their call was made",
+		Name:      "probes",
+		Title:     "probes that hang, and results that come long after their call was made",
+		Gobreaker: true,
 		Long: `Probes meet a dependency that takes the call and does not answer; it recovers soon
 after, but the probes hang on. How long until the breaker is closed? Then calls
 some of which take seconds, through many outages: a result from before a change of
@@ -81,15 +82,10 @@ func (o *probesOptions) run(ctx context.Context, p *Params) (*report.Report, err
 	if err := o.validate(p); err != nil {
 		return nil, err
 	}
-	r := p.Report()
-	if err := o.hanging(ctx, r); err != nil {
-		return nil, err
-	}
-	p.Progress(1, 2)
-	if err := o.straggling(ctx, p, r); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return p.Parts(
+		func(r *report.Report) error { return o.hanging(ctx, r) },
+		func(r *report.Report) error { return o.straggling(ctx, p, r) },
+	)
 }
 
 // leaseCase is a breaker and the lease of its probes.
@@ -162,7 +158,7 @@ func (o *probesOptions) hanging(ctx context.Context, r *report.Report) error {
 		short, rival := row(t, leaseName(o.lease)), row(t, rivalLeaseName)
 		none := row(t, noLeaseName)
 		return rival.Number("closed") > 0.9*longest.Seconds() && none.Number("closed") > 0.9*longest.Seconds() &&
-			short.Number("closed") < o.lease.Seconds()+2*o.open.Seconds()
+			short.Number("closed") < (o.lease+2*o.open).Seconds() && rival.Number("rejected") > 10*short.Number("rejected")
 	}, "Without a lease, probes that hang for %s s keep a breaker half-open for as long: closed %s s after recovery, %s calls rejected that would have been answered. A lease of %v ends that after %s s.",
 		row(t, rivalLeaseName).Text("hang"), row(t, rivalLeaseName).Text("closed"), row(t, rivalLeaseName).Text("rejected"), o.lease, row(t, leaseName(o.lease)).Text("closed"))
 	return nil
@@ -293,7 +289,7 @@ func (o *probesOptions) straggle(ctx context.Context, p *Params, makeBreaker fun
 		w.breaker = makeBreaker(l, w.changed)
 		var call func()
 		call = func() {
-			latency := time.Duration(10+40*rng.Float64()) * time.Millisecond
+			latency := time.Duration(10+float64(40*rng.Float64())) * time.Millisecond
 			if rng.Float64() < o.stragglers {
 				latency = time.Duration(rng.Float64() * float64(longStraggler))
 			}

@@ -31,18 +31,20 @@ type replicasOptions struct {
 func replicas() Experiment {
 	var o replicasOptions
 	return Experiment{
-		Name:  "replicas",
-		Title: "what the breakers of many processes do together to one dependency that is down",
+		Name:      "replicas",
+		Title:     "what the breakers of many processes do together to one dependency that is down",
+		Gobreaker: true,
 		Long: `Each process has a breaker of its own and calls the same dependency, at random
 instants. Beside them stands an ideal: all processes share one breaker, and so
 one allowance of probes, at no cost.`,
 		Flags: func(f *pflag.FlagSet) {
+			byDefault, _ := defaultGrowth()
 			f.IntSliceVar(&o.processes, "processes", []int{1, 5, 20, 100}, "numbers of processes")
 			f.Float64Var(&o.rate, "rate", 40, "calls a second of each process, on average")
 			f.DurationVar(&o.latency, "latency", 150*time.Millisecond, "how long a call takes")
 			f.DurationVar(&o.outage, "outage", time.Minute, "how long the dependency is down")
 			f.DurationVar(&o.open, "open", time.Second, "open period")
-			f.DurationVar(&o.openMax, "open-max", 5*time.Second, "open period up to which it grows, where it does")
+			f.DurationVar(&o.openMax, "open-max", byDefault.to, "open period up to which it grows, where it does")
 			f.Float64Var(&o.jitter, "jitter", 0.2, "jitter of the open period, where there is one")
 			f.IntVar(&o.probes, "probes", 2, "probes, and successes that close")
 			f.IntVar(&o.consecutive, "consecutive", 5, "failures in a row that trip")
@@ -155,7 +157,7 @@ func (o *replicasOptions) run(ctx context.Context, p *Params) (*report.Report, e
 				return nil, err
 			}
 			t.Add(a.name, n, len(f.probes), o.formula(a, n), float64(len(f.probes))/float64(n), f.worst(100*time.Millisecond), f.lag)
-			r.Near(fmt.Sprintf("%s, %d processes: failed probes", a.name, n), float64(len(f.probes)), o.formula(a, n), 0.08*o.formula(a, n)+2, "probes")
+			r.Near(fmt.Sprintf("%s, %d processes: failed probes", a.name, n), float64(len(f.probes)), o.formula(a, n), float64(0.08*o.formula(a, n))+2, "probes")
 			line.Points = append(line.Points, report.Point{X: float64(n), Y: float64(max(1, f.worst(100*time.Millisecond)))})
 		}
 		plot.Series = append(plot.Series, line)

@@ -10,62 +10,51 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/scenario"
-	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/theory"
 )
-
-// outageDeviation is the standard deviation of what [theory.Outage] has the mean
-// of: the calls that begin before the run that trips has ended are Poisson's, and
-// in each half-open period so are those that come while the first probe is out, as
-// far as they are admitted.
-func outageDeviation(o theory.Outage) float64 {
-	mean := o.Rate * o.Took
-	p, rest, first, second := math.Exp(-mean), 1.0, 0.0, 0.0
-	for k := range o.Probes - 1 {
-		first, second = first+float64(k)*p, second+float64(k*k)*p
-		rest -= p
-		p *= mean / float64(k+1)
-	}
-	most := float64(o.Probes - 1)
-	first, second = first+most*rest, second+most*most*rest
-	return math.Sqrt(mean + o.Length/(o.Open+1/o.Rate+o.Took)*(second-first*first))
-}
 
 // The known values were measured with another program, in one run with calls that
 // arrive by chance: a mean of several runs differs from one run by what the model
 // says, and from the model's mean by less. That tells the ways apart.
 func TestKnownRetry(t *testing.T) {
-	const trials, errors = 3, 4.5 // trials: see smaller
+	const errors = 4.5
+	o := retryOptions{
+		rate: 100, outage: 30 * time.Second, latency: 20 * time.Millisecond, attempts: 3, delay: 20 * time.Millisecond,
+		open: time.Second, consecutive: 5, probes: 3, trials: 4,
+	}
+	trials := float64(o.trials)
 	r := runOnce(t, "retry")
 	outage := table(t, r, "outage")
-	// Attempts of 20 ms, and for three of them waits of 10 and 20 ms on average.
-	single := theory.Outage{Length: 30, Open: 1, Rate: 100, Consecutive: 5, Probes: 3, Took: 0.02}
-	triple := single
-	triple.Took = 3*0.02 + 0.03
-	known := map[string]struct{ want, formula, deviation float64 }{
-		breakerName: {75, single.Outcomes(), outageDeviation(single)},
-		outsideName: {75, single.Outcomes(), outageDeviation(single)},
-		insideName:  {281, 3 * triple.Outcomes(), 3 * outageDeviation(triple)},
-		retriesName: {9048, 9000, 3 * math.Sqrt(3000)},
-	}
-	for name, k := range known {
-		row := outage.Row("way", name)
-		band := errors * k.deviation * math.Sqrt(1+1.0/trials)
-		within(t, name, row.Number("reached"), k.want-band, k.want+band)
-		within(t, name+", the formula", row.Number("formula"), k.formula-1, k.formula+1)
-		band = errors * k.deviation / math.Sqrt(trials)
-		for other, way := range known {
-			reached := outage.Row("way", other).Number("reached")
-			if same := way.want == k.want; (math.Abs(reached-k.formula) <= band) != same {
-				t.Errorf("%s: %v attempts, within %.1f of %.1f, which is %s: %v", other, reached, band, k.formula, name, !same)
+	known := map[string]float64{"breaker": 75, "outside": 75, "inside": 281, "retries": 9048}
+	for _, w := range o.ways() {
+		want, ok := known[w.key]
+		if !ok {
+			continue
+		}
+		row := outage.Row("way", w.name)
+		deviation := math.Sqrt(w.reaches.Variance)
+		band := errors * deviation * math.Sqrt(1+1/trials)
+		within(t, w.name, row.Number("reached"), want-band, want+band)
+		within(t, w.name+", the formula", row.Number("formula"), w.formula-1, w.formula+1)
+		band = errors * deviation / math.Sqrt(trials)
+		for _, other := range o.ways() {
+			if known[other.key] == 0 {
+				continue
+			}
+			reached := outage.Row("way", other.name).Number("reached")
+			near := reached >= w.reaches.Low-band && reached <= w.reaches.High+band
+			if same := known[other.key] == want; near != same {
+				t.Errorf("%s: %v attempts, %+v within %.1f, which is %s: %v", other.name, reached, w.reaches, band, w.name, near)
 			}
 		}
 	}
 	// Who does not take the rejection for the end of the call adds to it.
 	for _, name := range []string{waitName, unknowingName} {
 		row := outage.Row("way", name)
-		least := single.Outcomes() + errors*max(row.Number("deviation"), 2)/math.Sqrt(trials)
+		_, single := o.reaches("breaker")
+		least := single + errors*max(row.Number("deviation"), 2)/math.Sqrt(trials)
 		within(t, name, row.Number("reached"), least, 2*least)
 	}
 	errs := table(t, r, "errors")

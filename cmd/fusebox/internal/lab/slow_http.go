@@ -260,8 +260,9 @@ func (c *slowCallers) arrive(ctx context.Context, url string, kind int, rate flo
 }
 
 // watchProcess returns the most goroutines and the most bytes of the heap that
-// the program has until done is closed.
+// the program has until done is closed, without garbage from before.
 func watchProcess(done <-chan struct{}) (goroutines int, memory uint64) {
+	runtime.GC()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

@@ -29,8 +29,9 @@ type timelineOptions struct {
 func timeline() Experiment {
 	var o timelineOptions
 	return Experiment{
-		Name:  "timeline",
-		Title: "one breaker through two outages, call by call",
+		Name:      "timeline",
+		Title:     "one breaker through two outages, call by call",
+		Gobreaker: true,
 		Long: `Calls at a steady pace meet two outages. The changes of state are shown for
 this project's breaker and gobreaker's with the same settings; then what an open
 period does that ends exactly when a call comes.`,

@@ -3,6 +3,7 @@ package lab
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/report"
 )
@@ -13,7 +14,7 @@ import (
 const gobreakerVersion = "v2.4.0"
 
 // versions returns what the numbers were made with.
-func versions() []report.Named {
+func versions(gobreaker bool) []report.Named {
 	own := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -23,5 +24,9 @@ func versions() []report.Named {
 			}
 		}
 	}
-	return []report.Named{{Name: "fusebox", Value: own}, {Name: "gobreaker", Value: gobreakerVersion}, {Name: "Go", Value: runtime.Version()}}
+	all := []report.Named{{Name: "fusebox", Value: own}, {Name: "Go", Value: runtime.Version()}}
+	if gobreaker {
+		all = slices.Insert(all, 1, report.Named{Name: "gobreaker", Value: gobreakerVersion})
+	}
+	return all
 }

@@ -31,8 +31,9 @@ type windowsOptions struct {
 func windows() Experiment {
 	var o windowsOptions
 	return Experiment{
-		Name:  "windows",
-		Title: "which bursts of failures a window sees, and how soon",
+		Name:      "windows",
+		Title:     "which bursts of failures a window sees, and how soon",
+		Gobreaker: true,
 		Long: `A dependency fails altogether for a while. Whether a breaker sees it depends on
 how its window moves, and on where in the window the burst begins. Then three
 kinds of failure that some windows never see, and what failures by chance do to
@@ -80,19 +81,11 @@ func (o *windowsOptions) run(ctx context.Context, p *Params) (*report.Report, er
 	if err := o.validate(p); err != nil {
 		return nil, err
 	}
-	r := p.Report()
-	if err := o.burstTables(ctx, r); err != nil {
-		return nil, err
-	}
-	p.Progress(1, 3)
-	if err := o.unseen(ctx, r); err != nil {
-		return nil, err
-	}
-	p.Progress(2, 3)
-	if err := o.chance(ctx, p, r); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return p.Parts(
+		func(r *report.Report) error { return o.burstTables(ctx, r) },
+		func(r *report.Report) error { return o.unseen(ctx, r) },
+		func(r *report.Report) error { return o.chance(ctx, p, r) },
+	)
 }
 
 // windowKind is one way to keep a window.
@@ -229,7 +222,7 @@ func (o *windowsOptions) shares(r *report.Report, kinds []windowKind, trials [][
 				}
 			}
 			row = append(row, share)
-			r.Near(fmt.Sprintf("%s, burst of %v: share that trips", k.name, b), 100*share, 100*o.expected(k, b), 2, "points")
+			r.Near(fmt.Sprintf("%s, burst of %v: share that trips", k.name, b), 100*share, 100*o.expected(k, b), 1e-6, "points")
 			line.Points = append(line.Points, report.Point{X: b.Seconds(), Y: share})
 		}
 		t.Add(row...)
@@ -255,9 +248,9 @@ func (o *windowsOptions) shares(r *report.Report, kinds []windowKind, trials [][
 	}, "A rule for %d failures in a row sees it in %s %%.", o.consecutive, both.Text(two))
 }
 
-// expected is the share that trips if windows begin when they should. (A
+// expected is the share that trips. Where a bucket is to begin it does; but a
 // tumbling window of gobreaker's begins with the first call after the end of the
-// one before, which moves it on, a call at a time.)
+// one before, so that each has a call more than fits.
 func (o *windowsOptions) expected(k windowKind, burst time.Duration) (share float64) {
 	window := int(o.window / o.every)
 	for phase := range o.phases {
@@ -265,7 +258,7 @@ func (o *windowsOptions) expected(k windowKind, burst time.Duration) (share floa
 			From: 2*window + phase, Length: int((burst + o.every - 1) / o.every),
 			MinCalls: o.minCalls, Rate: o.rate,
 		}
-		trips := b.TripsTumbling(window)
+		trips := b.TripsTumbling(window + 1)
 		if k.buckets > 1 {
 			trips = b.TripsRolling(k.buckets, window/k.buckets)
 		}
@@ -303,7 +296,7 @@ func (o *windowsOptions) delays(r *report.Report, kinds []windowKind, trials [][
 	ours := t.Row("window", ourWindow)
 	t.Teach(func(t *report.Table) bool {
 		ours := t.Row("window", ourWindow).Number(last)
-		want := o.rate * o.window.Seconds() // of a window full of health
+		want := float64(o.rate * o.window.Seconds()) // of a window full of health
 		run := float64(o.consecutive-1) * o.every.Seconds()
 		return math.Abs(ours-want) < want/4 && math.Abs(t.Row("window", o.bothRules()).Number(last)-min(run, ours)) < 1e-6
 	}, "A failure rate over %v of steady calls takes %s s to see a total outage, a run of %d failures (Config.Consecutive) %s s, whatever the window holds.",

@@ -108,7 +108,7 @@ func (o *windowsOptions) teachChance(t *report.Table) {
 	}, "With %s, 5 failures in a row come by chance %s times an hour, 20 in a row not once, not even where 40 %% fail; they see an outage after %s s, where the rate takes %s s.",
 		many, row(t, many, runRule(5)).Text(at), row(t, many, runRule(20)).Text("seen"), row(t, many, twenty).Text("seen"))
 	t.Teach(func(t *report.Table) bool {
-		return row(t, many, rateRule(20, 0.3)).Number(at) > 10*row(t, many, twenty).Number(at)+10
+		return row(t, many, rateRule(20, 0.3)).Number(at) > float64(10*row(t, many, twenty).Number(at))+10
 	}, "A rate of 30 %% trips %s times an hour where 30 %% fail, half %s times.", row(t, many, rateRule(20, 0.3)).Text(at), row(t, many, twenty).Text(at))
 }
 

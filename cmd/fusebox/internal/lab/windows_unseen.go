@@ -149,6 +149,6 @@ func (o *windowsOptions) teachUnseen(t *report.Table) {
 	endless, health := t.Row("failure", healthName, "breaker", endlessWindow), t.Row("failure", healthName, "breaker", ourWindow)
 	t.Teach(func(t *report.Table) bool {
 		endless, ours := t.Row("failure", healthName, "breaker", endlessWindow), t.Row("failure", healthName, "breaker", ourWindow)
-		return endless.Number("opens") > 100*ours.Number("opens")
+		return endless.Number("opens") > 100*ours.Number("opens") && ours.Number("failed") > 0 && endless.Number("failed") > 100*ours.Number("failed")
 	}, "A window that is never cleared, as gobreaker's without an Interval, remembers an hour of health: it lets %s calls fail, fusebox's %s.", endless.Text("failed"), health.Text("failed"))
 }

@@ -110,7 +110,7 @@ func (p *Plot) build() (*plot.Plot, error) {
 	// Above the highest point there is room for the names.
 	out.Legend.Top, out.Legend.Padding = true, vg.Millimeter
 	if !p.LogY && len(p.Series) > 1 {
-		out.Y.Max += (out.Y.Max - out.Y.Min) * 0.08 * float64(len(p.Series))
+		out.Y.Max += float64((out.Y.Max - out.Y.Min) * 0.08 * float64(len(p.Series)))
 	}
 	return out, nil
 }

@@ -80,7 +80,7 @@ func (r *Report) Statistical(name string, got, want, standardError, each float64
 	case standardError <= 1e-9*math.Abs(want):
 		d = math.Copysign(beyond, d)
 	default:
-		d /= math.Sqrt(standardError*standardError + math.Abs(d)*each/3)
+		d /= math.Sqrt(float64(standardError*standardError) + math.Abs(d)*each/3)
 		d = math.Max(-beyond, math.Min(beyond, d))
 	}
 	r.Checks = append(r.Checks, Check{name, math.Abs(d) <= Limit, got, want, math.Abs(d), Limit, StandardErrors})
@@ -93,7 +93,7 @@ const beyond = 999
 
 // Near adds a check that got is at most limit away from want, in the given unit.
 func (r *Report) Near(name string, got, want, limit float64, unit string) {
-	d := math.Abs(got - want)
+	d := math.Abs(float64(got) - float64(want)) // not fused with what makes it: the same on every machine
 	r.Checks = append(r.Checks, Check{name, d <= limit, got, want, d, limit, unit})
 }
 

@@ -37,7 +37,7 @@ func (b *behaviour) apply(to Behaviour, reached float64) {
 		return from + time.Duration(reached*float64(max(to, 0)-from))
 	}
 	if to.Failures != nil {
-		b.failures += reached * (float64(*to.Failures) - b.failures)
+		b.failures += float64(reached * (float64(*to.Failures) - b.failures))
 	}
 	if to.Latency != 0 {
 		b.latency = toward(b.latency, to.Latency)

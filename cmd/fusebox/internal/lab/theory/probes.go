@@ -1,18 +1,25 @@
 package theory
 
-import "math"
-
 // ProbesPerPeriod returns how many calls a half-open breaker lets through before
 // the first result is there, on average: the first, and those of a Poisson
 // process of the given mean, up to a limit in all.
-func ProbesPerPeriod(limit int, mean float64) (probes float64) {
-	chance, sum := math.Exp(-mean), 0.0 // of k more calls; of all below k
-	for k := 0; k < limit-1; k++ {
-		probes += chance * float64(k+1)
-		sum += chance
-		chance *= mean / float64(k+1)
+func ProbesPerPeriod(limit int, mean float64) float64 {
+	probes, _ := probesPerPeriod(limit, mean)
+	return probes
+}
+
+// probesPerPeriod returns the variance too.
+func probesPerPeriod(limit int, mean float64) (probes, variance float64) {
+	second := 0.0
+	for k := 1; k < limit; k++ {
+		p := atLeast(k, mean)
+		if p < 1e-17 {
+			break
+		}
+		probes += p
+		second += float64(float64(2*k-1) * p)
 	}
-	return probes + (1-sum)*float64(limit)
+	return 1 + probes, max(0, second-float64(probes*probes))
 }
 
 // Cycles returns how often a breaker probes in vain in an outage: each open

@@ -1,5 +1,9 @@
 // Package theory has the formulas that the laboratory holds its simulations
 // against. None of them knows a breaker's code.
+//
+// Some processors multiply and add in one step, which rounds once instead of
+// twice, and Go lets them. The conversions to float64 around products are there to
+// forbid it: the same seed is to give the same last digit everywhere.
 package theory
 
 import "math"
@@ -58,13 +62,13 @@ func (m *mass) add(o mass) {
 
 // failed counts one more failure, reopened one more reopening.
 func (m mass) failed() mass {
-	m.f2 += 2*m.f1 + m.p
+	m.f2 += float64(2*m.f1) + m.p
 	m.f1 += m.p
 	return m
 }
 
 func (m mass) reopened() mass {
-	m.r2 += 2*m.r1 + m.p
+	m.r2 += float64(2*m.r1) + m.p
 	m.r1 += m.p
 	return m
 }
@@ -92,8 +96,8 @@ func (r Recovery) Exact() Outcome {
 	for _, p := range out.Closed {
 		out.Never -= p
 	}
-	out.Reopenings = Moments{end.r1, end.r2 - end.r1*end.r1}
-	out.Failures = Moments{end.f1, end.f2 - end.f1*end.f1}
+	out.Reopenings = Moments{end.r1, end.r2 - float64(end.r1*end.r1)}
+	out.Failures = Moments{end.f1, end.f2 - float64(end.f1*end.f1)}
 	return out
 }
 
@@ -174,7 +178,7 @@ func (r Recovery) open(to *begins, tick, period int, m mass, end *mass) {
 		return
 	}
 	t := r.Periods[period]
-	low, high := t*(1-r.Jitter), t*(1+r.Jitter)
+	low, high := float64(t*(1-r.Jitter)), float64(t*(1+r.Jitter))
 	if r.Jitter == 0 {
 		to.within(tick+int(math.Ceil(low)), m, end)
 		return
@@ -268,13 +272,13 @@ func (o Outcome) Quantile(p float64) (tick int, ok bool) {
 func (o Outcome) Time() (m Moments) {
 	second := 0.0
 	add := func(tick int, p float64) {
-		m.Mean += p * float64(tick)
-		second += p * float64(tick) * float64(tick)
+		m.Mean += float64(p * float64(tick))
+		second += float64(p * float64(tick) * float64(tick))
 	}
 	for tick, p := range o.Closed {
 		add(tick, p)
 	}
 	add(len(o.Closed)-1, o.Never)
-	m.Variance = second - m.Mean*m.Mean
+	m.Variance = second - float64(m.Mean*m.Mean)
 	return m
 }
