@@ -13,12 +13,17 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// maxDetails is how many breakers a report has all about: the most severe, and
-// then those that have ever left a record.
-const maxDetails = 200
+// A report has everything about the breakers that are not closed or are
+// overridden, however many, and about others until there are maxDetails: those
+// first that have ever left a record. It has no more once they are maxSize bytes.
+const (
+	maxDetails = 200
+	maxSize    = 16 << 20
+)
 
 // A Getter returns the answer of the API to GET of a path such as
 // "api/breakers", relative to where it is mounted, and an error for an answer that
@@ -69,12 +74,13 @@ func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 // Report writes the page as one HTML file that needs no server and loads nothing:
 // what get returns at this moment is in it. Of thousands of breakers it has
-// everything about the 200 that matter most, and of the rest what a list says. It
-// asks one thing at a time, and writes nothing if one fails. What the API does
-// not have, by now a breaker, or ever a history or the settings of a file, is left
-// out.
+// everything about those that are open, half-open or overridden, and about others
+// until there are 200, the most severe first, and of the rest what a list says;
+// with 16 MiB about them, it has enough. It says how many are left out. It asks one
+// thing at a time, and writes nothing if one fails. What the API does not have,
+// by now a breaker, or ever a history or the settings of a file, is left out.
 func Report(ctx context.Context, w io.Writer, get Getter) error {
-	answers, err := collect(ctx, get)
+	answers, note, err := collect(ctx, get)
 	if err != nil {
 		return err
 	}
@@ -82,47 +88,75 @@ func Report(ctx context.Context, w io.Writer, get Getter) error {
 	if err != nil {
 		return fmt.Errorf("page: an answer of the API is not JSON: %w", err)
 	}
-	_, err = w.Write(compose(data))
+	_, err = w.Write(compose(data, note))
 	return err
 }
 
-// collect gets the answers that the page asks for, by path.
-func collect(ctx context.Context, get Getter) (map[string]json.RawMessage, error) {
-	answers := map[string]json.RawMessage{}
+// collect gets the answers that the page asks for, by path, and says what is left
+// out of them.
+func collect(ctx context.Context, get Getter) (answers map[string]json.RawMessage, leftOut string, err error) {
+	answers = map[string]json.RawMessage{}
 	list, err := get(ctx, "api/breakers")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	answers["api/breakers"] = list
 	var parsed struct {
-		Breakers []struct {
-			Path string           `json:"path"`
-			Last *json.RawMessage `json:"last"`
-		} `json:"breakers"` // sorted by severity
+		Breakers []listed `json:"breakers"` // sorted by severity
 	}
 	if err := json.Unmarshal(list, &parsed); err != nil {
-		return nil, fmt.Errorf("page: the list of breakers: %w", err)
+		return nil, "", fmt.Errorf("page: the list of breakers: %w", err)
 	}
-	var eventful, rest []string
-	for _, b := range parsed.Breakers {
-		if b.Last != nil {
-			eventful = append(eventful, b.Path)
-		} else {
-			rest = append(rest, b.Path)
+	all := parsed.Breakers
+	slices.SortStableFunc(all, func(a, b listed) int { return a.rank() - b.rank() })
+	keep := func(path string) error {
+		answer, err := get(ctx, path)
+		if err == nil {
+			answers[path] = answer
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	for _, path := range []string{"api/history", "api/config"} {
+		if err := keep(path); err != nil {
+			return nil, "", err
 		}
 	}
-	paths := append(eventful, rest...)
-	paths = append(paths[:min(len(paths), maxDetails)], "api/history", "api/config")
-	for _, p := range paths {
-		answer, err := get(ctx, p)
-		switch {
-		case err == nil:
-			answers[p] = answer
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
+	n, size := 0, 0
+	for ; n < len(all) && size < maxSize && (n < maxDetails || all[n].rank() == 0); n++ {
+		if err := keep(all[n].Path); err != nil {
+			return nil, "", err
 		}
+		size += len(answers[all[n].Path])
 	}
-	return answers, ctx.Err()
+	if n < len(all) {
+		leftOut = fmt.Sprintf("This report has everything about %d of %d breakers, the most severe first. Of the other %d it has what the list says, and what has happened to them: not their settings, their probes or the calls of their windows.",
+			n, len(all), len(all)-n)
+	}
+	return answers, leftOut, ctx.Err()
+}
+
+// listed is what a list says of a breaker, as far as that decides whether a
+// report has everything about it.
+type listed struct {
+	Path     string           `json:"path"`
+	State    string           `json:"state"`
+	Override bool             `json:"override"`
+	Last     *json.RawMessage `json:"last"`
+}
+
+// rank is 0 for what must not be missing, then less and less is lost.
+func (l listed) rank() int {
+	switch {
+	case l.State == "open" || l.State == "half-open" || l.Override:
+		return 0
+	case l.Last != nil:
+		return 1
+	default:
+		return 2
+	}
 }
 
 var (
@@ -131,9 +165,9 @@ var (
 	links    = regexp.MustCompile(`(?m)^(<link|<script).*\n`)
 )
 
-// compose puts the page and its data into one file. Its content policy names the
-// one script and the one style sheet, and lets it load nothing.
-func compose(data []byte) []byte {
+// compose puts the page, its data and a note on them into one file. Its content
+// policy names the one script and the one style sheet, and lets it load nothing.
+func compose(data []byte, note string) []byte {
 	script, style := bundle("app.js"), read("style.css")
 	head := &bytes.Buffer{}
 	fmt.Fprintf(head, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src '%s'; style-src '%s'\">\n",
@@ -144,6 +178,9 @@ func compose(data []byte) []byte {
 
 	html := string(links.ReplaceAll(read("index.html"), nil))
 	html = strings.Replace(html, "</head>", head.String()+"</head>", 1)
+	if note != "" {
+		html = strings.Replace(html, "</header>", "</header>\n<p id=\"left-out\" role=\"note\">"+note+"</p>", 1)
+	}
 	return []byte(strings.Replace(html, "</body>", tail+"</body>", 1))
 }
 

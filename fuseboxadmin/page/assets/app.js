@@ -168,7 +168,7 @@ function status() {
 }
 
 function drawChanges() {
-  const key = JSON.stringify([store.audits, store.marked]);
+  const key = JSON.stringify([day(new Date(store.now())), store.audits, store.marked]);
   if (changes.dataset.key === key) return;
   changes.dataset.key = key;
   changes.replaceChildren(

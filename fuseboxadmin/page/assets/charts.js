@@ -4,7 +4,7 @@
 // a threshold. Each says in words what it shows.
 
 import { h, s, say, set } from './dom.js';
-import { clock, number, percent, perSecond, ruleName, sentence, span } from './format.js';
+import { clock, exactly, minute, number, percent, perSecond, ruleName, sentence, span } from './format.js';
 
 /** @typedef {import('./types').Transition} Transition */
 
@@ -20,30 +20,67 @@ import { clock, number, percent, perSecond, ruleName, sentence, span } from './f
 
 /**
  * periods cuts a time into those of one state.
- * @param {Transition[]} records oldest first
+ * @param {Transition[]} records of the breaker, oldest first
  * @param {number} from
  * @param {number} to
- * @param {import('./types').State} state where there is no record
+ * @param {import('./types').Breaker} b
  * @param {number} known since when records are complete
  * @returns {Period[]}
  */
-export function periods(records, from, to, state, known) {
+export function periods(records, from, to, b, known) {
   /** @type {Period[]} */
   const found = [];
   from = Math.max(from, known);
-  const add = (/** @type {number} */ start, /** @type {number} */ end, /** @type {string} */ state, /** @type {Transition | null} */ record) => {
+  if (records.length === 0 && b.last) records = [b.last]; // from before all that is known
+  const add = (/** @type {number} */ start, /** @type {number} */ end, /** @type {string} */ state, /** @type {boolean} */ shadow, /** @type {Transition | null} */ record) => {
     if (end < from || start > to) return; // both may be of one millisecond
-    found.push({ start: Math.max(start, from), end: Math.min(end, to), state, would: record?.mode === 'shadow' && state !== 'closed', record });
+    found.push({ start: Math.max(start, from), end: Math.min(end, to), state, would: shadow && state !== 'closed', record });
   };
-  add(-Infinity, records.length > 0 ? Date.parse(records[0].at) : to, records[0]?.from ?? state, null);
+  const first = records[0];
+  if (first) add(-Infinity, Date.parse(first.at), first.from, wasShadow(first, b), null);
+  else add(-Infinity, to, b.state, b.mode === 'shadow', null);
   records.forEach((t, i) => {
     const start = Date.parse(t.at);
     const end = i + 1 < records.length ? Date.parse(records[i + 1].at) : to;
     const until = t.to === 'open' && t.until ? Date.parse(t.until) : Infinity;
-    add(start, Math.min(end, until), t.to, t);
-    if (until < end) add(until, end, 'half-open', null); // it waits for a call
+    const shadow = t.mode === 'shadow';
+    add(start, Math.min(end, until), t.to, shadow, t);
+    if (until < end) add(until, end, 'half-open', shadow, null); // it waits for a call
   });
   return found;
+}
+
+/**
+ * wasShadow is whether a breaker only judged before a record. A record has the
+ * mode afterwards: what one has changed is told by what it has left.
+ * @param {Transition} t
+ * @param {import('./types').Breaker} b
+ */
+function wasShadow(t, b) {
+  switch (t.cause) {
+    case 'override':
+      return b.override ? t.mode === 'enforce' : b.mode === 'shadow';
+    case 'lift':
+    case 'override-ended': // after a forced state it would be another one
+      return t.from === t.to && t.mode !== 'shadow';
+    default:
+      return t.mode === 'shadow';
+  }
+}
+
+/**
+ * howOften says how often and how long a breaker was open, and would have been.
+ * @param {Period[]} periods
+ */
+function howOften(periods) {
+  if (periods.length === 0) return 'not known yet';
+  const parts = [false, true].map((would) => {
+    const is = (/** @type {Period | undefined} */ p) => p?.state === 'open' && p.would === would;
+    const times = periods.filter((p, i) => is(p) && !is(periods[i - 1])).length;
+    const all = periods.filter(is).reduce((sum, p) => sum + p.end - p.start, 0);
+    return times > 0 && `${would ? 'would have been open' : 'open'} ${times === 1 ? 'once' : `${times} times`}, ${span(all / 1000)} in all`;
+  });
+  return parts.filter(Boolean).join('; ') || 'never open';
 }
 
 const tip = h('div', { class: 'tip', 'aria-hidden': 'true', hidden: true });
@@ -76,6 +113,8 @@ export class Band extends HTMLElement {
     super();
     /** @type {Period[]} */
     this.periods = [];
+    /** @type {import('./types').Mark[]} */
+    this.marks = [];
     this.from = 0;
     this.to = 0;
     this.svg = s('svg', { viewBox: '0 0 1000 24', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
@@ -89,10 +128,11 @@ export class Band extends HTMLElement {
    * @param {Period[]} periods
    * @param {number} from
    * @param {number} to
-   * @param {number[]} marks
+   * @param {import('./types').Mark[]} marks
    */
   show(periods, from, to, marks) {
     this.periods = periods;
+    this.marks = marks;
     this.from = from;
     this.to = to;
     const x = (/** @type {number} */ t) => ((t - from) / (to - from)) * 1000;
@@ -101,12 +141,10 @@ export class Band extends HTMLElement {
         class: `period ${p.state}${p.would ? ' would' : ''}`,
         x: x(p.start).toFixed(2), width: Math.max(x(p.end) - x(p.start), 1.5).toFixed(2), ...shape[p.state],
       })),
-      ...marks.map((t) => s('path', { class: 'mark', d: `M${x(t).toFixed(2)} 0V24` })),
+      ...marks.map(({ at }) => s('path', { class: 'mark', d: `M${x(at).toFixed(2)} 0V24` })),
     );
-    const open = periods.filter((p) => p.state === 'open');
-    const all = open.reduce((sum, p) => sum + p.end - p.start, 0);
-    const would = open.some((p) => p.would) ? 'would have been open' : 'open';
-    set(this, 'aria-label', open.length === 0 ? 'never open' : `${would} ${open.length === 1 ? 'once' : `${open.length} times`}, ${span(all / 1000)} in all`);
+    const since = periods[0] && periods[0].start > from + 1000 ? `; not known before ${minute(new Date(periods[0].start))}` : '';
+    set(this, 'aria-label', howOften(periods) + since);
   }
 
   /**
@@ -119,12 +157,27 @@ export class Band extends HTMLElement {
     const t = from + ((event.clientX - left) / width) * (to - from);
     const near = ((to - from) / width) * 3; // a short period is hit from beside it
     const hits = this.periods.filter((p) => t >= p.start - near && t <= p.end + near);
-    const p = hits.find((q) => q.state === 'open') ?? hits[0];
-    if (!p) return '';
-    const lasting = `${p.would ? 'would be ' : ''}${p.state} for ${span((p.end - p.start) / 1000)}${p.end >= to ? ' so far' : ''}`;
-    if (p.record) return `${sentence(p.record, to)}\n${lasting}`;
-    return p.state === 'half-open' ? `open period over, waiting for a call\n${lasting}` : lasting;
+    const marks = this.marks.filter((m) => Math.abs(m.at - t) <= near).map((m) => markText(m, to));
+    return [...marks, periodText(hits.find((q) => q.state === 'open') ?? hits[0], to)].join('\n');
   }
+}
+
+/**
+ * markText says what is marked.
+ * @param {import('./types').Mark} m
+ * @param {number} now
+ */
+export const markText = (m, now) => `${clock(new Date(m.at), now)}: ${m.text}`;
+
+/**
+ * @param {Period | undefined} p
+ * @param {number} to
+ */
+function periodText(p, to) {
+  if (!p) return 'not known';
+  const lasting = `${p.would ? 'would be ' : ''}${p.state} for ${span((p.end - p.start) / 1000)}${p.end >= to ? ' so far' : ''}`;
+  if (p.record) return `${sentence(p.record, to)}\n${lasting}`;
+  return p.state === 'half-open' ? `open period over, waiting for a call\n${lasting}` : lasting;
 }
 
 /** Line is how often something happened over time. */
@@ -219,7 +272,7 @@ export class Bars extends HTMLElement {
     });
     svg.addEventListener('pointerleave', () => hint(''));
     const sum = buckets.reduce((n, b) => ({ calls: n.calls + b.calls, failures: n.failures + b.failures, slow: n.slow + b.slow }), { calls: 0, failures: 0, slow: 0 });
-    const size = seconds > 0 ? `${buckets.length} × ${span(seconds)}` : `${buckets.length} parts`;
+    const size = seconds > 0 ? `${buckets.length} × ${exactly(seconds)}` : `${buckets.length} parts`;
     this.replaceChildren(h('div', { class: 'bars-head' }, h('b', {}, label), ' ', h('span', { class: 'muted' }, bucketText(sum))), svg, h('div', { class: 'bars-foot muted' }, h('span', {}, size), h('span', {}, 'latest')));
     set(this, 'aria-label', `${label}, ${buckets.length} buckets, oldest first: failures of calls ${buckets.map((b) => `${b.failures} of ${b.calls}`).join(', ')}`);
   }

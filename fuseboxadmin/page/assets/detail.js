@@ -6,7 +6,7 @@ import { actions, ask } from './actions.js';
 import { auditList } from './audit.js';
 import { Band, Bars, Line, Meter, periods, ruleText } from './charts.js';
 import { h, say, set } from './dom.js';
-import { because, clock, minute, number, ruleName, seconds, sentence, span, some, time, countdown, verb } from './format.js';
+import { because, clock, day, minute, number, ruleName, seconds, sentence, span, some, time, countdown, verb } from './format.js';
 import { report } from './api.js';
 import { badge, next, since, tag } from './list.js';
 import { settings, yaml } from './settings.js';
@@ -28,16 +28,24 @@ export class Detail extends HTMLElement {
     /** @type {Map<Element, string>} what each part was built from */
     this.keys = new Map();
     this.name = '';
+    this.drawn = ''; // the name
     this.range = 3600;
     this.status = h('div', { class: 'd-status' });
     this.titled = h('h2', { tabindex: -1 });
     this.override = h('div', { class: 'd-override' });
-    this.buttons = h('div', { class: 'd-buttons', role: 'group', 'aria-label': 'Change this breaker' });
+    this.note = h('span');
+    this.left = h('span', { class: 'left' });
+    const button = (/** @type {import('./actions').Action} */ what, label = what.label) => ({ what, element: h('button', { type: 'button', onclick: () => this.change(what) }, label) });
+    this.changes = report ? [] : actions.map((what) => button(what));
+    const lift = actions.find((what) => what.action === 'lift');
+    this.override.append(this.note, this.left, ...(report || !lift ? [] : [button(lift, 'Undo').element]));
+    this.buttons = h('div', { class: 'd-buttons', role: 'group', 'aria-label': 'Change this breaker' }, ...this.changes.map(({ element }) => element));
     this.band = new Band();
     this.axis = h('div', { class: 'd-axis muted', 'aria-hidden': 'true' });
     this.often = h('p', { class: 'muted' });
     this.records = h('div');
     this.why = h('p', { class: 'd-why' });
+    this.earlier = h('p', { class: 'd-earlier' });
     this.then = new Bars();
     this.present = new Bars();
     this.empty = h('p', { class: 'muted' });
@@ -56,7 +64,7 @@ export class Detail extends HTMLElement {
     this.missing = h('p', { class: 'empty', hidden: true });
     this.parts = h('div', { class: 'd-parts' },
       part('Since when, how often', this.band, this.axis, this.often, this.records),
-      part('Why', this.why, h('div', { class: 'd-bars' }, this.then, this.present), this.empty),
+      part('Why', this.why, this.earlier, h('div', { class: 'd-bars' }, this.then, this.present), this.empty),
       part('How close', this.rules),
       part('What it costs', this.cost, this.costSince),
       part('Next try', this.again, this.attempt, this.probes),
@@ -70,7 +78,8 @@ export class Detail extends HTMLElement {
   }
 
   /**
-   * build fills an element, but only when that from which it is built has changed.
+   * build fills an element, but only when that from which it is built has
+   * changed. What is unfolded in it stays so, and the focus where it is.
    * @param {Element} element
    * @param {unknown} from
    * @param {() => (Node | string)[]} make
@@ -79,7 +88,31 @@ export class Detail extends HTMLElement {
     const key = JSON.stringify(from);
     if (this.keys.get(element) === key) return;
     this.keys.set(element, key);
+    const reached = () => /** @type {HTMLElement[]} */ ([...element.querySelectorAll('a, button, summary, [tabindex]')]);
+    const at = reached().findIndex((e) => e === document.activeElement);
+    const unfolded = element.querySelector('details')?.open;
     element.replaceChildren(...make());
+    if (unfolded) set(element.querySelector('details') ?? element, 'open', true);
+    if (at >= 0) (reached()[at] ?? this.titled).focus({ preventScroll: true });
+  }
+
+  /** forget empties what is of one breaker, before another one is shown. */
+  forget() {
+    for (const element of this.keys.keys()) element.replaceChildren();
+    this.keys.clear();
+    this.then.hidden = this.present.hidden = true;
+    say(this.empty, '');
+  }
+
+  /**
+   * hide takes an element away, or brings it back. If it has the focus, that goes to the title.
+   * @param {HTMLElement} element
+   * @param {boolean} hidden
+   */
+  hide(element, hidden) {
+    const focused = !element.hidden && element.contains(document.activeElement);
+    element.hidden = hidden;
+    if (hidden && focused) this.titled.focus({ preventScroll: true });
   }
 
   /** draw shows what the store knows of the breaker now. */
@@ -87,6 +120,8 @@ export class Detail extends HTMLElement {
     const { store, name } = this;
     const b = store.breakers.get(name);
     const d = store.details.get(name);
+    if (this.drawn !== name) this.forget();
+    this.drawn = name;
     say(this.titled, name || '(no name)');
     set(this, 'aria-label', `Breaker ${name}`);
     this.missing.hidden = b !== undefined;
@@ -101,20 +136,27 @@ export class Detail extends HTMLElement {
     this.build(this.status, [l, tag(b), since(b, now)], () => [badge(l), ...(tag(b) ? [h('span', { class: 'tag' }, tag(b))] : []), h('span', { class: 'muted' }, since(b, now))]);
     this.drawOverride(b, now);
     const overridden = isOverridden(b, now);
-    this.build(this.buttons, [overridden, b.mode, report], () => (report ? [] : actions
-      .filter((a) => a.action !== 'lift' || overridden)
-      .filter((a) => a.mode !== b.mode || !overridden)
-      .map((a) => h('button', { type: 'button', onclick: () => this.change(a) }, a.label))));
+    for (const { what, element } of this.changes) {
+      set(element, 'aria-current', overridden && what.mode === b.mode ? 'true' : null);
+      if (what.action === 'lift') this.hide(element, !overridden);
+    }
     const from = now - this.range * 1000;
-    const times = periods(store.records(name), from, now, b.state, store.known);
-    this.band.show(times, from, now, store.marks(from, name).map((m) => m.at));
+    this.band.show(periods(store.records(name), from, now, b, store.known), from, now, store.marks(from, name));
     this.build(this.axis, [minute(new Date(from)), minute(new Date(now))], () => [h('span', {}, minute(new Date(from))), h('span', {}, minute(new Date((from + now) / 2))), h('span', {}, 'now')]);
     say(this.often, `In the last ${span(this.range)}: ${this.band.getAttribute('aria-label')}.`);
-    const trip = d?.trip ?? (b.last?.from === 'closed' && b.last.to === 'open' ? b.last : null);
-    say(this.why, trip ? `${sentence(trip, now)}` : b.last ? sentence(b.last, now) : 'Nothing has happened to it yet.');
+    say(this.why, b.last ? sentence(b.last, now) : 'Nothing has happened to it yet.');
+    const trip = d?.trip && sentence(d.trip, now) !== this.why.textContent ? d.trip : null;
+    say(this.earlier, trip ? `Before that, it ${sentence(trip, now)}` : '');
+    this.drawRules(b);
     this.drawNext(b, l, now, d);
     this.drawCost(b, now);
+    const today = day(new Date(now));
+    const history = d?.history ?? store.records(name);
+    this.build(this.records, [today, history], () => recordList(history, now));
+    const audits = store.audits.filter((r) => r.name === name);
+    this.build(this.audit, [today, audits], () => auditList(audits, now));
     if (d) this.drawDetail(d, now);
+    else if (report) this.drawMissing();
   }
 
   /**
@@ -123,7 +165,11 @@ export class Detail extends HTMLElement {
    */
   change(what) {
     const b = this.store.breakers.get(this.name);
-    if (b) ask(b, what, (text) => this.done(text));
+    if (!b) return;
+    ask(b, what, (text) => {
+      this.done(text);
+      if (!this.contains(document.activeElement)) this.titled.focus({ preventScroll: true }); // the button has gone meanwhile
+    });
   }
 
   /**
@@ -133,17 +179,9 @@ export class Detail extends HTMLElement {
   drawOverride(b, now) {
     const { note } = b;
     const left = note?.until ? `${countdown((Date.parse(note.until) - now) / 1000)} left` : 'until it is lifted';
-    this.override.hidden = !isOverridden(b, now);
-    this.build(this.override, [b.override, b.mode, note], () => {
-      const undo = actions.find((a) => a.action === 'lift');
-      return [
-        h('span', {}, `Set to ${b.mode}`, note?.by ? ` by ${note.by}` : '', note?.reason ? `: ${note.reason}` : ''),
-        h('span', { class: 'left' }, ''),
-        ...(report || !undo ? [] : [h('button', { type: 'button', onclick: () => this.change(undo) }, 'Undo')]),
-      ];
-    });
-    const element = this.override.querySelector('.left');
-    if (element) say(element, left);
+    this.hide(this.override, !isOverridden(b, now));
+    say(this.note, [`Set to ${b.mode}${note?.by ? ` by ${note.by}` : ''}`, note?.reason].filter(Boolean).join(': '));
+    say(this.left, left);
   }
 
   /**
@@ -170,7 +208,6 @@ export class Detail extends HTMLElement {
    * @param {number} now
    */
   drawDetail(d, now) {
-    this.build(this.records, d.history, () => recordList(d.history, now));
     const tops = [...d.trip_window, ...d.window].map((b) => b.calls);
     const top = Math.max(1, ...tops);
     const width = d.config.window_calls > 0 ? 0 : seconds(d.config.window) / d.config.buckets;
@@ -179,30 +216,35 @@ export class Detail extends HTMLElement {
     this.present.hidden = d.window.length === 0;
     this.present.show('Now', d.window, width, top);
     say(this.empty, d.window.length > 0 ? '' : d.state === 'half-open' ? `Now: ${d.passed} of ${some(d.config.close_after, 'probe')} passed, ${d.failed} of ${d.config.reopen_after} failed.` : d.state === 'open' && d.mode === 'shadow' ? 'Now: calls are admitted, and none are judged.' : d.state === 'open' ? 'Now: no calls are admitted, and none are counted.' : 'Now: no calls in the window.');
-    this.drawRules(d);
-    this.build(this.probes, d.probes, () => probeTable(d, now));
-    this.build(this.audit, this.store.audits, () => auditList(this.store.audits.filter((r) => r.name === d.name), now));
+    this.build(this.probes, [day(new Date(now)), d.probes], () => probeTable(d, now));
     this.build(this.settings, [d.config, this.store.config], () => this.settingsTable(d));
   }
 
-  /** @param {Details} d */
-  drawRules(d) {
-    const rules = d.rules;
-    const idle = `Not judged now: it is ${d.state}${d.override ? `, ${tag(d)}` : ''}.`;
-    this.build(this.rules, [rules.map((r) => r.cause), d.judged, idle], () => [
+  /** drawMissing says what a report does not have of a breaker. */
+  drawMissing() {
+    say(this.empty, 'The calls of its window are not in this report.');
+    this.build(this.probes, null, () => [h('p', { class: 'muted' }, 'Its probes are not in this report.')]);
+    this.build(this.settings, null, () => [h('p', { class: 'muted' }, 'Its settings are not in this report.')]);
+  }
+
+  /** @param {import('./types').Breaker} b */
+  drawRules(b) {
+    const rules = b.rules;
+    const idle = `Not judged now: it is ${b.state}${b.override || b.mode === 'off' ? `, set to ${b.mode}` : ''}.`;
+    this.build(this.rules, [rules.map((r) => r.cause), b.judged, idle], () => [
       ...rules.map((r) => h('div', { class: 'rule' },
         h('span', { class: 'rule-name', 'aria-hidden': 'true' }, ruleName(r.cause)), new Meter(),
         h('span', { class: 'rule-text', 'aria-hidden': 'true' }), h('span', { class: 'rule-more muted' }))),
       ...(rules.length === 0 ? [h('p', { class: 'muted' }, 'No rule is on: it only counts.')] : []),
-      ...(rules.length > 0 && !d.judged ? [h('p', { class: 'muted' }, idle)] : []),
+      ...(rules.length > 0 && !b.judged ? [h('p', { class: 'muted' }, idle)] : []),
     ]);
     rules.forEach((r, i) => {
       const element = this.rules.children[i];
       const meter = element.querySelector('fb-meter');
-      if (meter instanceof Meter) meter.show(r, d.counts.calls, d.judged);
+      if (meter instanceof Meter) meter.show(r, b.counts.calls, b.judged);
       say(/** @type {Element} */ (element.querySelector('.rule-text')), ruleText(r));
-      const needs = r.min_calls > 0 ? `${number(d.counts.calls)} of at least ${some(r.min_calls, 'call')}` : '';
-      const more = d.judged && r.calls_to_trip ? `trips after ${number(r.calls_to_trip)} more ${r.cause === 'slow-rate' ? 'slow calls' : 'failures'}` : '';
+      const needs = r.min_calls > 0 ? `${number(b.counts.calls)} of at least ${some(r.min_calls, 'call')}` : '';
+      const more = b.judged && r.calls_to_trip ? `trips after ${some(r.calls_to_trip, r.cause === 'slow-rate' ? 'more slow call' : 'more failure')}` : '';
       say(/** @type {Element} */ (element.querySelector('.rule-more')), [needs, more].filter(Boolean).join(', '));
     });
   }

@@ -11,6 +11,7 @@ const nbsp = '\u00a0';
 
 const clockFormat = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
 const minuteFormat = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const digitFormat = new Intl.NumberFormat('en', { maximumFractionDigits: 20, useGrouping: false }); // to make one for each number is slow
 const dayFormat = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
 /**
@@ -90,14 +91,33 @@ const trim = (text) => text.replace(/\.0+$/, '');
 export const countdown = (value) => span(Math.max(0, Math.ceil(value)));
 
 /**
- * percent writes a fraction. Where rounding would say that it has reached a threshold below which it is, it says less.
+ * exactly writes the seconds that somebody has set: with their digits.
+ * @param {number} value
+ */
+export const exactly = (value) => (value < 60 ? `${digits(value < 1 ? value * 1000 : value)}${nbsp}${value < 1 ? 'ms' : 's'}` : span(value));
+
+/**
+ * digits writes a number with as many digits as it has; those that come from counting in halves are none.
+ * @param {number} value
+ */
+const digits = (value) => digitFormat.format(Number(value.toPrecision(15)));
+
+/**
+ * percent writes a fraction: a threshold as it was set; what is compared with one, in so few digits as do not
+ * say that it has reached the threshold, or that it is nothing, where that is not so.
  * @param {number} fraction
  * @param {number} [threshold]
  */
 export function percent(fraction, threshold) {
   const value = fraction * 100;
-  let text = value > 0 && value < 10 ? trim(value.toFixed(1)) : value.toFixed(0);
-  if (threshold !== undefined && fraction < threshold && Number(text) >= threshold * 100) text = (Math.floor(value * 10) / 10).toFixed(1);
+  let text = digits(value);
+  if (threshold !== undefined) {
+    const limit = digits(threshold * 100);
+    const says = () => Number(text) >= Number(limit) === fraction >= threshold && Number(text) > 0 === fraction > 0;
+    let places = Math.max(value < 10 ? 1 : 0, Math.min(2, limit.split('.')[1]?.length ?? 0));
+    do text = digits(Number(value.toFixed(places)));
+    while (!says() && ++places < 15);
+  }
   return `${text}${nbsp}%`;
 }
 
@@ -135,11 +155,11 @@ export function verb(t) {
     case 'lift': return 'override lifted';
     case 'reset': return 'reset';
     case 'reconfigured': return 'reconfigured';
-    case 'deadline': return 'began to probe';
   }
+  const shadow = t.mode === 'shadow';
+  if (t.cause === 'deadline') return shadow ? 'would have begun to probe' : 'began to probe';
   const did = t.to === 'closed' ? 'closed' : t.from === 'closed' ? 'tripped' : 'reopened';
-  if (t.mode !== 'shadow') return did;
-  return `would have ${did}`;
+  return shadow ? `would have ${did}` : did;
 }
 
 /**
@@ -148,14 +168,14 @@ export function verb(t) {
  */
 export function reason(t) {
   const { calls, failures, slow, consecutive } = t.counts;
-  const within = t.window ? ` in ${span(seconds(t.window))}` : '';
+  const within = t.window ? ` in ${exactly(seconds(t.window))}` : '';
   const threshold = t.threshold ?? 0;
   const share = (/** @type {number} */ n) => (calls > 0 ? n / calls : 0);
   switch (t.cause) {
     case 'failure-rate':
-      return `failure rate ${percent(share(failures))} ≥ ${percent(threshold)} (${number(failures)} of ${some(calls, 'call')}${within})`;
+      return `failure rate ${percent(share(failures), threshold)} ≥ ${percent(threshold)} (${number(failures)} of ${some(calls, 'call')}${within})`;
     case 'slow-rate':
-      return `slow rate ${percent(share(slow))} ≥ ${percent(threshold)} (${number(slow)} of ${some(calls, 'call')}${within})`;
+      return `slow rate ${percent(share(slow), threshold)} ≥ ${percent(threshold)} (${number(slow)} of ${some(calls, 'call')}${within})`;
     case 'consecutive':
       return `${some(consecutive, 'failure')} in a row ≥ ${number(threshold)}`;
     case 'trip-when':

@@ -2,9 +2,9 @@
 
 // The list. Rows have one height, and only those that can be seen are there.
 
-import { Band, Meter, near, periods, ruleText } from './charts.js';
+import { Band, Meter, markText, near, periods, ruleText } from './charts.js';
 import { h, icon, say, set } from './dom.js';
-import { because, clock, countdown, minute, perSecond, span, time, verb } from './format.js';
+import { because, clock, countdown, day, minute, perSecond, span, time, verb } from './format.js';
 import { totalCalls, totalRejected } from './look.js';
 
 /** @typedef {import('./types').Breaker} Breaker */
@@ -58,7 +58,7 @@ class Row {
   constructor(name) {
     this.name = name;
     this.state = h('div', { role: 'cell', class: 'c-state' });
-    this.link = h('a', { href: link(name), tabindex: -1 }, name || '(no name)');
+    this.link = h('a', { href: link(name), tabindex: -1, title: name || null }, name || '(no name)'); // it may be cut off
     this.tag = h('span', { class: 'tag' });
     this.why = h('div', { role: 'cell', class: 'c-why' });
     this.band = new Band();
@@ -75,6 +75,7 @@ class Row {
       h('div', { role: 'cell', class: 'c-band' }, this.band),
       this.closeCell, this.calls, this.rejected, this.next);
     this.drawn = '';
+    this.told = ''; // of the last record
     this.bandDrawn = '';
   }
 
@@ -96,18 +97,19 @@ class Row {
     say(this.tag, mode);
     this.tag.hidden = mode === '';
     const last = b.last;
-    if (this.last !== last?.at + key) {
-      this.last = last?.at + key;
+    const told = `${last?.at} ${last?.cause} ${key} ${day(new Date(now))}`;
+    if (this.told !== told) {
+      this.told = told;
       this.why.replaceChildren(...(last ? [`${verb(last)} `, time(last.at, now), because(last)] : []));
       set(this.why, 'title', this.why.textContent);
     }
     // A band moves on when that can be seen, and changes at once.
     const records = store.records(b.name);
     const marks = store.marks(from, b.name);
-    const drawn = [Math.floor(now / ((now - from) / 1000)), from - now, store.known, records.length, marks.length, l.state].join();
+    const drawn = [Math.floor(now / ((now - from) / 1000)), from - now, store.known, records.length, marks.length, key, b.last?.at].join();
     if (this.bandDrawn !== drawn) {
       this.bandDrawn = drawn;
-      this.band.show(periods(records, from, now, b.state, store.known), from, now, marks.map((m) => m.at));
+      this.band.show(periods(records, from, now, b, store.known), from, now, marks);
     }
     const rule = closest(b);
     this.closeCell.classList.toggle('none', !rule);
@@ -152,17 +154,27 @@ export class List extends HTMLElement {
     this.range = 3600; // seconds
     this.drawn = ''; // the axis
     this.axis = h('div', { class: 'axis', 'aria-hidden': 'true' });
+    this.room = 40; // how wide the axis is, in characters or so
     this.head = h('div', { role: 'row', class: 'row head', 'aria-rowindex': 1 },
       ...columns.map(([kind, name]) => h('div', { role: 'columnheader', class: kind }, kind === 'c-band' ? this.axis : name)));
     set(this.head.querySelector('.c-band') ?? this.head, 'aria-label', 'Time line');
     this.sizer = h('div', { class: 'sizer', role: 'rowgroup' });
     this.empty = h('p', { class: 'empty', hidden: true });
-    this.scroller = h('div', { class: 'scroller', role: 'presentation' }, this.sizer, this.empty);
+    // A row has the height of this one, whatever size the reader has chosen for text.
+    this.ruler = h('div', { class: 'row ruler', 'aria-hidden': 'true' },
+      ...columns.map(([kind]) => h('div', { class: kind }, h('span', { class: 'tag' }, '0'))));
+    this.height = 0;
+    this.scroller = h('div', { class: 'scroller', role: 'presentation' }, this.ruler, this.sizer, this.empty);
     set(this, 'role', 'table');
     set(this, 'aria-label', 'Breakers');
     this.append(this.head, this.scroller);
     this.scroller.addEventListener('scroll', () => this.draw(), { passive: true });
     new ResizeObserver(() => this.draw()).observe(this.scroller);
+    new ResizeObserver(() => this.measure()).observe(this.ruler);
+    new ResizeObserver(() => {
+      this.room = this.axis.clientWidth / (this.axis.clientHeight || Infinity) * 1.4;
+      this.draw();
+    }).observe(this.axis);
     this.addEventListener('keydown', (event) => this.key(event));
     this.addEventListener('focusin', (event) => {
       const row = this.rowOf(event.target);
@@ -193,10 +205,22 @@ export class List extends HTMLElement {
     this.draw();
   }
 
+  /** measure takes over how high a row is, and keeps the place in the list. */
+  measure() {
+    const { height } = this.ruler.getBoundingClientRect();
+    if (height === 0 || height === this.height) return; // 0: the list is not shown
+    const at = this.height && this.scroller.scrollTop / this.height;
+    this.height = height;
+    this.sizer.style.setProperty('--height', `${height}px`);
+    this.draw();
+    this.scroller.scrollTop = at * height;
+  }
+
   /** draw makes the rows that can be seen. */
   draw() {
-    const { store, found, rows, sizer, scroller } = this;
-    const height = parseFloat(getComputedStyle(this).getPropertyValue('--row')) * parseFloat(getComputedStyle(document.documentElement).fontSize);
+    if (this.height === 0) this.measure();
+    const { store, found, rows, sizer, scroller, height } = this;
+    if (height === 0) return;
     sizer.style.height = `${found.length * height}px`;
     const first = Math.min(found.length, Math.max(0, Math.floor(scroller.scrollTop / height) - beyond));
     const end = Math.min(found.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / height) + beyond);
@@ -257,14 +281,15 @@ export class List extends HTMLElement {
    * @param {number} now
    */
   ticks(from, now) {
-    const every = this.range / (this.range === 900 ? 3 : this.range === 3600 ? 4 : 6);
+    const parts = this.range === 900 ? 3 : this.range === 3600 ? 4 : 6;
+    const every = this.range / (this.room < parts * 4 ? parts / (parts % 2 ? 3 : 2) : parts);
     const ticks = [];
     const zone = new Date(now).getTimezoneOffset() * 60;
     for (let t = Math.ceil((from / 1000 - zone) / every) * every + zone; t * 1000 < now; t += every) {
       const share = (t * 1000 - from) / (now - from);
-      if (share > 0.04 && share < 0.88) ticks.push({ share, text: minute(new Date(t * 1000)), kind: 'tick', title: '' });
+      if (share * this.room > 1.6 && (1 - share) * this.room > 4.5) ticks.push({ share, text: minute(new Date(t * 1000)), kind: 'tick', title: '' });
     }
-    for (const m of this.store.marks(from)) ticks.push({ share: (m.at - from) / (now - from), text: '', kind: 'marked', title: `${clock(new Date(m.at), now)}: ${m.text}` });
+    for (const m of this.store.marks(from)) ticks.push({ share: (m.at - from) / (now - from), text: '', kind: 'marked', title: markText(m, now) });
     const key = ticks.map((t) => `${t.text}${t.title}${t.share.toFixed(3)}`).join();
     if (this.drawn === key) return;
     this.drawn = key;
@@ -278,7 +303,7 @@ export class List extends HTMLElement {
   /** @param {KeyboardEvent} event */
   key(event) {
     const at = this.found.findIndex(({ b }) => b.name === this.current);
-    const page = Math.max(1, Math.floor(this.scroller.clientHeight / 48) - 1);
+    const page = Math.max(1, Math.floor(this.scroller.clientHeight / (this.height || Infinity)) - 1);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: this.found.length - 1 }[event.key];
     if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -297,8 +322,7 @@ export class List extends HTMLElement {
   go(i) {
     const name = this.found[i]?.b.name;
     if (name === undefined) return;
-    const height = parseFloat(this.sizer.style.height) / this.found.length;
-    const { scrollTop, clientHeight } = this.scroller;
+    const { height, scroller: { scrollTop, clientHeight } } = this;
     if (i * height < scrollTop) this.scroller.scrollTop = i * height;
     else if ((i + 1) * height > scrollTop + clientHeight) this.scroller.scrollTop = (i + 1) * height - clientHeight;
     this.current = name;

@@ -408,6 +408,7 @@ export class Store extends EventTarget {
     const samples = (this.samples.get(b.name) ?? []).filter((s) => s.at < at && at - s.at <= rateOver);
     samples.push({ at, totals: b.totals });
     this.samples.set(b.name, samples);
+    if (this.seen.some((s) => s.at > at)) this.seen = []; // its clock was set back, or this answer was overtaken
     if (b.name !== this.selected || at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;
     this.seen.push({ at, totals: b.totals });
     while (this.seen[1] && this.seen[1].at < at - 900_000) this.seen.shift();
