@@ -9,14 +9,16 @@ import (
 )
 
 // AuditRecord is one attempt to write: to change a breaker, or what else the program
-// has behind [Handler.Guard]. Those that changed something are events "audit" too.
+// has behind [Handler.Guard]. Those that changed something are events "audit" too,
+// of the others see [Refusal].
 type AuditRecord struct {
 	At     time.Time `json:"at"`
 	Action string    `json:"action"` // override, lift, reset, or one of the program's
 	Name   string    `json:"name"`   // of the breaker, as asked for; empty with an action of the program's
 	// Mode, Reason, By and TTL are those of the body; empty where the attempt
-	// was refused before it was read. By is what the client says: all clients
-	// have one token.
+	// was refused before it was read. By is what the client says, as all clients
+	// have one token; of one that could not be authenticated it is
+	// "unauthenticated from" and Remote.
 	Mode   string   `json:"mode,omitempty"`
 	Reason string   `json:"reason,omitempty"`
 	By     string   `json:"by,omitempty"`
@@ -56,11 +58,12 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request, record AuditRec
 		return refused
 	}
 	config := b.Config()
-	return answer(w, newBreaker(record.Name, b.Snapshot(), &config))
+	return answer(w, newBreaker(record.Name, b.Snapshot(), &config, h.fallbacks()))
 }
 
 // audit tells of an attempt to write: the log, Audit, and where it was not refused
-// the listeners.
+// the listeners. What was refused is kept by itself, so that no number of attempts
+// takes an event's place.
 func (h *Handler) audit(r *http.Request, record AuditRecord, refused *APIError) {
 	if refused != nil {
 		record.Name, record.Mode = shortened(record.Name), shortened(record.Mode)
@@ -68,6 +71,8 @@ func (h *Handler) audit(r *http.Request, record AuditRecord, refused *APIError) 
 	}
 	if record.Error == "" {
 		h.feed.publish(kindAudit, record)
+	} else {
+		h.refused.add(record, address(r), record.By == stranger(r))
 	}
 	h.log(r, record)
 	if h.Audit != nil {
@@ -77,7 +82,7 @@ func (h *Handler) audit(r *http.Request, record AuditRecord, refused *APIError) 
 
 // try changes a breaker if the request may do so, and notes what it asks for.
 func (h *Handler) try(w http.ResponseWriter, r *http.Request, record *AuditRecord) (*fusebox.Breaker, *APIError) {
-	if err := h.mayWrite(r); err != nil {
+	if err := h.mayWrite(r, record); err != nil {
 		return nil, err
 	}
 	if _, err := parameters(r); err != nil {

@@ -23,7 +23,9 @@
 // and a request whose Host header is a name that is neither a loopback name nor
 // one of [Handler].Hosts is refused, so that a page cannot come in through a
 // DNS name of its own. Every attempt to write, one that is refused for its host
-// or origin too, is a line in the log and an [AuditRecord].
+// or origin too, is a line in the log and an [AuditRecord]. Those that were refused
+// are kept apart from the events, the same ones as one [Refusal]: who may not write
+// cannot drive out of the history what others have done.
 //
 // # Overrides and time
 //

@@ -242,17 +242,20 @@ func (f *feed) news(id uint64) news {
 	return n
 }
 
-// past returns the events after an instant, since when they are complete, and
-// the newest id.
-func (f *feed) past(after time.Time) (events []event, since time.Time, last uint64) {
+// past returns the events after one of an id, if that is here, and else those after
+// an instant; since when all events are here, and the newest id.
+func (f *feed) past(after time.Time, id uint64) (events []event, since time.Time, last uint64, here bool) {
 	f.lock()
 	defer f.mu.Unlock()
 	f.trim(time.Now())
+	if id >= f.start && id <= f.last {
+		return slices.Clone(f.events[id-f.start:]), f.since, f.last, true
+	}
 	i, _ := slices.BinarySearchFunc(f.events, after, func(e event, t time.Time) int {
 		if e.at.After(t) {
 			return 1
 		}
 		return -1
 	})
-	return slices.Clone(f.events[i:]), f.since, f.last
+	return slices.Clone(f.events[i:]), f.since, f.last, false
 }

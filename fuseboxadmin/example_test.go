@@ -85,6 +85,21 @@ func ExampleHandler_ServeHTTP() {
 	// 403 this is for reading only, as no token has been set: set Handler.Token, or come over a unix socket that Handler.Trusted vouches for
 }
 
+func ExampleRefusal() {
+	h := &fuseboxadmin.Handler{Token: "secret", Logger: quiet()}
+	for range 3 { // without the token
+		r := httptest.NewRequestWithContext(context.Background(), "POST", "http://localhost/api/breakers/payments/reset", http.NoBody)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	var past fuseboxadmin.History
+	serve(h, "GET", "/api/history", "", &past)
+	for _, r := range past.Refused {
+		fmt.Println(r.Action, r.Name, r.Status, r.Times, r.By)
+	}
+	// Output:
+	// reset payments 401 3 unauthenticated from 192.0.2.1:1234
+}
+
 func ExampleHandler_Add() {
 	var h fuseboxadmin.Handler
 	remove := h.Add(fusebox.New("payments", fusebox.Config{}))

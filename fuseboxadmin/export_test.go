@@ -38,6 +38,6 @@ func RulesOf(c fusebox.Config, n fusebox.Counts) []Rule { return newRules(&c, n)
 
 // Kept returns how many events a handler keeps, and the data of the first.
 func (h *Handler) Kept() (n int, first string) {
-	events, _, _ := h.feed.past(time.Time{})
+	events, _, _, _ := h.feed.past(time.Time{}, 0)
 	return len(events), string(events[0].data)
 }

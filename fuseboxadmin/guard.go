@@ -42,8 +42,8 @@ func (h *Handler) checkHost(r *http.Request) *APIError {
 	if host != "" && slices.ContainsFunc(h.Hosts, func(known string) bool { return hostname(known) == host }) {
 		return nil
 	}
-	return refusal(http.StatusMisdirectedRequest,
-		"the host %q is not one that is served here: use an IP address or localhost, or add the name to Handler.Hosts", host)
+	return refusal(http.StatusMisdirectedRequest, "the host %q is not one that is served here: use an IP address or localhost, or %s",
+		host, cmp.Or(h.HostHelp, "add the name to Handler.Hosts"))
 }
 
 // hostname returns the name in a Host header, in lower case.
@@ -75,8 +75,8 @@ func (h *Handler) authorize(r *http.Request) *APIError {
 		token = h.TokenFunc()
 	}
 	if token = strings.TrimSpace(token); token == "" {
-		return refusal(http.StatusForbidden, "this is for reading only, as no token has been set: "+
-			"set Handler.Token, or come over a unix socket that Handler.Trusted vouches for")
+		return refusal(http.StatusForbidden, "this is for reading only, as no token has been set: %s",
+			cmp.Or(h.TokenHelp, "set Handler.Token, or come over a unix socket that Handler.Trusted vouches for"))
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Hashes have one length, and tell nothing of how much of a guess is right.
@@ -90,15 +90,20 @@ func (h *Handler) authorize(r *http.Request) *APIError {
 	return refusal(http.StatusUnauthorized, "the token is not the right one")
 }
 
-// mayWrite checks all that a request to write has to fulfil.
-func (h *Handler) mayWrite(r *http.Request) *APIError {
+// mayWrite checks all that a request to write has to fulfil. Of who does not, the
+// record says where from, since it cannot say who.
+func (h *Handler) mayWrite(r *http.Request, record *AuditRecord) *APIError {
 	for _, check := range []func(*http.Request) *APIError{h.checkHost, h.checkOrigin, h.authorize} {
 		if err := check(r); err != nil {
+			record.By = stranger(r)
 			return err
 		}
 	}
 	return nil
 }
+
+// stranger is who could not be authenticated, in a record.
+func stranger(r *http.Request) string { return "unauthenticated from " + r.RemoteAddr }
 
 // Guard returns a handler of the program's own that is protected as those of the
 // API are. A GET or HEAD has to be addressed to a known host. Every other request is
@@ -128,7 +133,7 @@ func (h *Handler) Guard(action string, next http.Handler) http.Handler {
 			return
 		}
 		record := newAudit(r, action, "")
-		err := h.mayWrite(r)
+		err := h.mayWrite(r, &record)
 		if err == nil {
 			_, err = readChange(w, r, &record)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -199,9 +200,9 @@ func TestEveryAttemptToWriteIsAudited(t *testing.T) {
 	want := []fuseboxadmin.AuditRecord{
 		{Action: "override", Name: "x", Mode: "force-open", Reason: "bad deploy", By: "kim", TTL: 900e9, Status: 200},
 		{Action: "override", Name: "x", Mode: "force-open", Reason: "bad deploy", By: "kim", Status: 400},
-		{Action: "lift", Name: "x", Status: 401},
+		{Action: "lift", Name: "x", By: "unauthenticated", Status: 401},
 		{Action: "reset", Name: "y", Status: 404},
-		{Action: "reset", Name: "x", Status: 403},
+		{Action: "reset", Name: "x", By: "unauthenticated", Status: 403},
 		{Action: "reset", Name: "x", Status: 200},
 	}
 	got := l.audited()
@@ -212,6 +213,7 @@ func TestEveryAttemptToWriteIsAudited(t *testing.T) {
 		if r.At.IsZero() || !strings.HasPrefix(r.Remote, "127.0.0.1:") || (r.Error == "") != (r.Status == 200) {
 			t.Errorf("the record is %+v", r)
 		}
+		r.By = strings.Replace(r.By, " from "+r.Remote, "", 1)
 		r.At, r.Remote, r.Error = want[i].At, "", ""
 		if r != want[i] {
 			t.Errorf("the record is\n%+v, want\n%+v", r, want[i])
@@ -232,6 +234,16 @@ func TestEveryAttemptToWriteIsAudited(t *testing.T) {
 	}
 	if !strings.Contains(lines[1], "level=WARN") || !strings.Contains(lines[1], `error="ttl is`) {
 		t.Errorf("the line is %s", lines[1])
+	}
+	for i, r := range want { // those that were refused too
+		for _, part := range []string{"action=" + r.Action, "name=" + r.Name, "status=" + strconv.Itoa(r.Status), "remote=127.0.0.1:", map[bool]string{true: "level=INFO", false: "level=WARN"}[r.Status == 200]} {
+			if !strings.Contains(lines[i], part) {
+				t.Errorf("the line %s has no %s", lines[i], part)
+			}
+		}
+	}
+	if !strings.Contains(lines[2], `by="unauthenticated from 127.0.0.1:`) {
+		t.Errorf("the line is %s", lines[2])
 	}
 	// Events are those that changed something.
 	for _, action := range []string{"override", "reset"} {
@@ -333,10 +345,10 @@ func TestGuard(t *testing.T) {
 	want := []fuseboxadmin.AuditRecord{
 		{Action: "reload", By: "kim", Reason: "new limits", Status: 200},
 		{Action: "reload", Status: 200},
-		{Action: "reload", Status: 401},
-		{Action: "reload", Status: 401},
-		{Action: "reload", Status: 403},
-		{Action: "reload", Status: 421},
+		{Action: "reload", By: "unauthenticated", Status: 401},
+		{Action: "reload", By: "unauthenticated", Status: 401},
+		{Action: "reload", By: "unauthenticated", Status: 403},
+		{Action: "reload", By: "unauthenticated", Status: 421},
 		{Action: "reload", Status: 400},
 		{Action: "fail", Status: 422, Error: "Unprocessable Entity"},
 		{Action: "panic", Status: 500, Error: "Internal Server Error"},
@@ -351,6 +363,7 @@ func TestGuard(t *testing.T) {
 		if want[i].Error == "" {
 			r.Error = ""
 		}
+		r.By = strings.Replace(r.By, " from "+r.Remote, "", 1)
 		if r.At, r.Remote = want[i].At, ""; r != want[i] {
 			t.Errorf("the record is\n%+v, want\n%+v", r, want[i])
 		}

@@ -25,7 +25,8 @@ import (
 // shown can be changed, and only its records are events.
 //
 // Memory: the events of the last 6 h, at most 16,384 of them and 8 MiB of their
-// data, and 250 kB of samples, see [History]; about 250 bytes for each breaker.
+// data, and 250 kB of samples, see [History]; 64 refusals; about 250 bytes for each
+// breaker.
 type Handler struct {
 	// Token is the bearer token that allows writes. White space around it does
 	// not count. Empty: no token does.
@@ -47,6 +48,12 @@ type Handler struct {
 	// and connections over a unix socket may say what they like.
 	Hosts []string
 
+	// TokenHelp and HostHelp say what to do in the words of the program: they end
+	// the messages to who wants to write where there is no token, and to who uses a
+	// name that is none of Hosts. "set admin.token in its file", say. Empty: the
+	// messages name the fields above, which tells a Go programmer enough.
+	TokenHelp, HostHelp string
+
 	// Audit, if not nil, is told of every attempt to write, on the goroutine
 	// of the request, before it is answered; with Guard, as soon as it is.
 	Audit func(AuditRecord)
@@ -60,9 +67,17 @@ type Handler struct {
 	// not block, and is called by one goroutine at a time.
 	Fallbacks func() uint64
 
+	// FallbacksOf, if not nil, returns how many calls fallbacks have answered so far
+	// in place of each breaker, by the name it is shown under: totals that do not
+	// decrease, for Totals.Fallbacks. Of a breaker that is not in it nothing is
+	// known. It is called once for every list, breaker and change that is answered,
+	// by many goroutines at a time, and must not block. nil: of none.
+	FallbacksOf func() map[string]uint64
+
 	cross   http.CrossOriginProtection
 	feed    feed
 	series  series
+	refused refusals
 	listing seats // of lists being sent, maxLists
 	telling seats // of histories being sent, maxHistories
 

@@ -67,6 +67,9 @@ type Totals struct {
 	fusebox.Totals
 	// Open is the time spent open, up to the end of each open period.
 	Open Duration `json:"open"`
+	// Fallbacks are the calls that a fallback answered in the breaker's place; nil
+	// where the program does not know, see Handler.FallbacksOf.
+	Fallbacks *uint64 `json:"fallbacks,omitempty"`
 }
 
 // Transition is a [fusebox.Transition], with durations as text and its cause in
@@ -86,6 +89,10 @@ type Detail struct {
 	// Now is the time at the server.
 	Now    time.Time `json:"now"`
 	Config Settings  `json:"config"`
+	// Defaults names those of Config, by their names in JSON, whose value is the
+	// default: the program has left them zero, or has written that very value. A
+	// breaker cannot tell one from the other.
+	Defaults []string `json:"defaults"`
 	// History has the last records, oldest first.
 	History []Transition `json:"history"`
 
@@ -144,15 +151,18 @@ type Settings struct {
 }
 
 // newBreaker is what the API says of a breaker that is shown under a name.
-func newBreaker(name string, s fusebox.Snapshot, c *fusebox.Config) Breaker {
+func newBreaker(name string, s fusebox.Snapshot, c *fusebox.Config, fallbacks map[string]uint64) Breaker {
 	s.Name, s.Since, s.Until, s.Note.Until = name, writable(s.Since), writable(s.Until), writable(s.Note.Until)
 	shown := Breaker{
 		Snapshot: s, Path: Path(name),
 		FailureRate: s.Counts.FailureRate(), SlowRate: s.Counts.SlowRate(),
 		OpenPeriod: Duration(s.OpenPeriod),
-		Totals:     Totals{s.Totals, Duration(s.Totals.Open)},
+		Totals:     Totals{Totals: s.Totals, Open: Duration(s.Totals.Open)},
 		Judged:     s.State == fusebox.Closed && (s.Mode == fusebox.Enforce || s.Mode == fusebox.Shadow),
 		Rules:      newRules(c, s.Counts),
+	}
+	if n, known := fallbacks[name]; known {
+		shown.Totals.Fallbacks = &n
 	}
 	shown.Last = someTransition(name, s.Last)
 	return shown
@@ -173,9 +183,9 @@ func someTransition(name string, t fusebox.Transition) *Transition {
 }
 
 // newDetail is what the API says of one breaker, all of it of one instant.
-func newDetail(name string, i fusebox.Inspection) Detail {
+func newDetail(name string, i fusebox.Inspection, fallbacks map[string]uint64) Detail {
 	d := Detail{
-		Breaker: newBreaker(name, i.Snapshot, &i.Config), Now: time.Now(), Config: newSettings(&i.Config),
+		Breaker: newBreaker(name, i.Snapshot, &i.Config, fallbacks), Now: time.Now(), Config: newSettings(&i.Config), Defaults: defaults(&i.Config),
 		History: []Transition{}, Trip: someTransition(name, i.Trip), Probes: []Probe{},
 		Window: append([]fusebox.Bucket{}, i.Window...), TripWindow: append([]fusebox.Bucket{}, i.TripWindow...),
 		Passed: i.Passed, Failed: i.Failed, PeriodNumber: i.PeriodNumber, NextPeriod: Duration(i.NextPeriod),

@@ -76,11 +76,12 @@ const maxOnly = 200
 // list lists the breakers whose names are wanted.
 func (h *Handler) list(wanted func(name string) bool) List {
 	list := List{Now: time.Now(), LastEventID: h.feed.listing(), Breakers: []Breaker{}}
+	fallbacks := h.fallbacks()
 	hidden := func(name string, _ *fusebox.Breaker) { list.Hidden = append(list.Hidden, name) }
 	for name, b := range h.shown(hidden) {
 		if wanted(name) {
 			config := b.Config()
-			one := newBreaker(name, b.Snapshot(), &config)
+			one := newBreaker(name, b.Snapshot(), &config, fallbacks)
 			one.Totals.Transitions = nil
 			list.Breakers = append(list.Breakers, one)
 		}
@@ -113,7 +114,15 @@ func (h *Handler) serveDetail(w http.ResponseWriter, r *http.Request, name strin
 	if err != nil {
 		return err
 	}
-	return answer(w, newDetail(name, b.Inspect()))
+	return answer(w, newDetail(name, b.Inspect(), h.fallbacks()))
+}
+
+// fallbacks returns what is known of breakers' fallbacks.
+func (h *Handler) fallbacks() map[string]uint64 {
+	if h.FallbacksOf == nil {
+		return nil
+	}
+	return h.FallbacksOf()
 }
 
 // named returns the breaker that is shown under a name.

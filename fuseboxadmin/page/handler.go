@@ -28,15 +28,22 @@ const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-a
 // page by other means. Mounted elsewhere than at "/", it needs http.StripPrefix.
 // It is safe for concurrent use and holds about 120 kB.
 func Handler(api http.Handler) http.Handler {
-	s := &site{api: api, files: map[string]*file{"/": newFile("index.html", read("index.html"))}}
+	s := &site{api: api, files: map[string]*file{}}
 	for _, name := range []string{"style.css", "closed.svg", "half-open.svg", "open.svg"} {
 		s.files["/"+name] = newFile(name, read(name))
 	}
 	// A script with all that it imports: a browser that asked for each module by
 	// itself would show the page later.
+	scripts := sha256.New()
 	for _, name := range []string{"app.js", "worker.js"} {
-		s.files["/"+name] = newFile(name, bundle(name))
+		script := bundle(name)
+		s.files["/"+name] = newFile(name, script)
+		_, _ = scripts.Write(script)
 	}
+	// The tabs of a browser share a worker, which may have been there before the
+	// program was updated: those of another version are to have another.
+	version := []byte(`name="version" content="` + hex.EncodeToString(scripts.Sum(nil)[:8]))
+	s.files["/"] = newFile("index.html", bytes.Replace(read("index.html"), []byte(`name="version" content="`), version, 1))
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -76,7 +78,7 @@ func TestEveryFileIsServedWithItsTypeAndHeaders(t *testing.T) {
 		path := "/" + name
 		switch {
 		case name == "index.html":
-			path = "/"
+			path, want = "/", "" // see TestTheIndexNamesTheVersionOfTheScripts
 		case name == "app.js" || name == "worker.js":
 			want = "" // see TestAScriptHasWhatItImports
 		case strings.HasSuffix(name, ".js"):
@@ -154,6 +156,26 @@ func TestAProgramWithoutSettingsOfAFileHasNone(t *testing.T) {
 	h = page.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"entries":[{"path":"x"}]}`) }))
 	if text := body(t, get(h, "/api/config")); text != `{"entries":[{"path":"x"}]}` {
 		t.Errorf("what the program says is %q", text)
+	}
+}
+
+// Tabs share a worker by its name, which has the version in it: those of another
+// version of the page do not get it.
+func TestTheIndexNamesTheVersionOfTheScripts(t *testing.T) {
+	index := body(t, get(page.Handler(nil), "/"))
+	m := regexp.MustCompile(`<meta name="version" content="([0-9a-f]{16})">`).FindStringSubmatch(index)
+	if m == nil {
+		t.Fatalf("there is no version in %s", index)
+	}
+	if want := assets(t)["index.html"]; strings.Replace(index, m[1], "", 1) != want {
+		t.Errorf("the rest of the index is not the file: %s", index)
+	}
+	sum := sha256.New()
+	for _, name := range []string{"app.js", "worker.js"} {
+		_, _ = io.WriteString(sum, body(t, get(page.Handler(nil), "/"+name)))
+	}
+	if want := hex.EncodeToString(sum.Sum(nil)[:8]); m[1] != want {
+		t.Errorf("the version is %s, that of the scripts %s", m[1], want)
 	}
 }
 

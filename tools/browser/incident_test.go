@@ -38,6 +38,7 @@ type dependency struct {
 	slow     float64
 	err      string
 
+	random  *rand.Rand // its own, so that it fares the same whatever the others do
 	breaker *fusebox.Breaker
 	out     []fusebox.Permit
 }
@@ -73,7 +74,7 @@ func liveThrough(t *testing.T) *incident {
 
 func liveOnce(t *testing.T) (past incident) {
 	t.Helper()
-	const minutes = 62
+	const minutes, seed = 62, 10
 	slowly := fusebox.Config{OpenFor: 4 * time.Second, OpenForMax: 45 * time.Second}
 	dependencies := []*dependency{
 		{name: "payments", a: 6, config: slowly, failures: func(m float64) float64 {
@@ -98,9 +99,9 @@ func liveOnce(t *testing.T) (past incident) {
 		time.Sleep(time.Until(time.Date(2026, time.November, 30, 2, 4, 13, 0, time.UTC))) // the time of a bubble begins in 2000
 		fallbacks := uint64(0)
 		admin := &fuseboxadmin.Handler{Token: token, Logger: slog.New(slog.DiscardHandler), Fallbacks: func() uint64 { return fallbacks }}
-		random := rand.New(rand.NewPCG(7, 11))
-		for _, d := range dependencies {
-			d.config.Rand = random.Float64
+		for i, d := range dependencies {
+			d.random = rand.New(rand.NewPCG(seed, uint64(i)))
+			d.config.Rand = d.random.Float64
 			d.breaker = fusebox.New(d.name, d.config)
 			admin.Add(d.breaker)
 		}
@@ -116,11 +117,11 @@ func liveOnce(t *testing.T) (past incident) {
 			m := time.Since(begin).Minutes()
 			for _, d := range dependencies {
 				for i := range d.out {
-					d.finish(&d.out[i], random, m)
+					d.finish(&d.out[i], m)
 				}
 				d.out = d.out[:0]
 				n := int(d.a)
-				if random.Float64() < d.a-float64(n) {
+				if d.random.Float64() < d.a-float64(n) {
 					n++
 				}
 				for range n {
@@ -132,7 +133,7 @@ func liveOnce(t *testing.T) (past incident) {
 					case p.Probe():
 						d.out = append(d.out, p.Take()) // until the next step
 					default:
-						d.finish(&p, random, m)
+						d.finish(&p, m)
 					}
 				}
 			}
@@ -183,13 +184,13 @@ func liveOnce(t *testing.T) (past incident) {
 }
 
 // finish records what came of a call.
-func (d *dependency) finish(p *fusebox.Permit, random *rand.Rand, minute float64) {
-	if random.Float64() < d.failures(minute) {
+func (d *dependency) finish(p *fusebox.Permit, minute float64) {
+	if d.random.Float64() < d.failures(minute) {
 		p.Finish(context.Background(), errors.New(d.err))
 		return
 	}
 	took := 20 * time.Millisecond
-	if random.Float64() < d.slow {
+	if d.random.Float64() < d.slow {
 		took = time.Second
 	}
 	p.RecordAfter(fusebox.Success, took)

@@ -264,7 +264,7 @@ func TestTheAddressOfABreakerAndItsSettings(t *testing.T) {
 	p.reads("fb-detail h2", "pay/ments")
 	address := eval[string](p, "location.href")
 	q := open(t, s.url, strings.TrimPrefix(address, s.url))
-	q.reads("fb-detail", "pay/ments", "open-for 7s fusebox.yaml:12:17", "window 10s default", "failure-rate off", "probes 3 program")
+	q.reads("fb-detail", "pay/ments", "open-for 7s fusebox.yaml:12:17", "window 10s default", "failure-rate off program", "probes 3 default")
 	allowClipboard(q)
 	q.click("button", "Copy as YAML")
 	q.reads("fb-detail .copy", "Copied.")

@@ -305,10 +305,12 @@ func TestTheFocusAndWhatIsUnfoldedStay(t *testing.T) {
 		eval[any](p, fmt.Sprintf(`[...document.querySelectorAll('fb-detail button')].find((b) => b.checkVisibility() && b.innerText === %q).focus()`, label))
 		p.press(kb.Enter)
 		p.the("dialog", "")
-		p.press("INC-2041", kb.Enter)
+		p.fill("textbox", "Your name", "anna")
+		p.fill("textbox", "Token", token)
+		p.fill("textbox", "Reason", "INC-2041")
+		p.press(kb.Enter)
 		p.until("the dialog stays", func() bool { _, open := p.find("dialog", ""); return !open })
 	}
-	eval[any](p, `sessionStorage.setItem('fusebox-by', 'anna'); sessionStorage.setItem('fusebox-token', `+"`"+token+"`"+`)`)
 	change("Force open")
 	p.reads("fb-detail", "forced open", "Set to force-open by anna: INC-2041")
 	if got := focused(); got != "button Force open" {
@@ -365,7 +367,7 @@ func TestAReportSaysWhatItLeavesOut(t *testing.T) {
 	}
 	for _, name := range []string{"open 204", "forced"} {
 		show(name)
-		p.reads("fb-detail", "failure-rate 50% program")
+		p.reads("fb-detail", "failure-rate 50% default")
 	}
 	show("closed 204")
 	p.reads("fb-detail", "reset by joe", "The calls of its window are not in this report.", "How close", "0 % of 50 %", "Its probes are not in this report.", "Its settings are not in this report.")

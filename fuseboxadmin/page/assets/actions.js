@@ -57,7 +57,7 @@ export function ask(b, what, done) {
     h('label', {}, 'Your name', by),
     what.action === 'override' && h('label', {}, 'Holds', ttl),
     h('label', {}, 'Token', key),
-    h('p', { class: 'muted small', id: 'token-note' }, 'The token of the admin handler; kept in this tab only. Leave it empty where none is needed.'),
+    h('p', { class: 'muted small', id: 'token-note' }, 'The token of the admin handler. This page keeps it in its memory only, until you close or reload it: nothing is stored, and no other tab has it. Leave it empty where none is needed.'),
     refused,
     h('div', { class: 'buttons' }, h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel'), confirm));
   dialog.append(form);

@@ -3,6 +3,8 @@
 // The admin API, relative to where the page is. In a report its answers are in
 // the file, and nothing can be written.
 
+import { reasonOf } from './stream.js';
+
 /** @typedef {import('./types').Change} Change */
 
 const inside = document.getElementById('answers');
@@ -62,28 +64,25 @@ export function post(path, { action, ...fields }) {
 async function request(path, options) {
   const patience = new AbortController();
   const timer = setTimeout(() => patience.abort(), 15_000);
-  const response = await fetch(address(path), { ...options, signal: patience.signal });
-  const text = await response.text();
-  clearTimeout(timer);
-  if (response.ok) return JSON.parse(text);
-  let said;
   try {
-    said = JSON.parse(text);
-  } catch {
-    said = {}; // a proxy between has its own words
+    const response = await fetch(address(path), { ...options, signal: patience.signal });
+    const text = await response.text();
+    if (response.ok) return JSON.parse(text);
+    const { error, field } = reasonOf(response, text);
+    throw new Refused(response.status, error, field);
+  } finally {
+    clearTimeout(timer);
   }
-  throw new Refused(response.status, said.error ?? `the answer was ${response.status} ${response.statusText}`, said.field);
 }
 
-// The token lives as long as the tab. Other tabs, and the disk, do not see it.
-
-const tokenKey = 'fusebox-token';
+// The token is in the memory of this page and nowhere else: what a browser keeps
+// for a tab it may write to a disk, to open the tab again after a crash.
+let given = '';
 
 /** @returns {string} */
-export const token = () => sessionStorage.getItem(tokenKey) ?? '';
+export const token = () => given;
 
 /** @param {string} value */
 export function setToken(value) {
-  if (value) sessionStorage.setItem(tokenKey, value);
-  else sessionStorage.removeItem(tokenKey);
+  given = value;
 }

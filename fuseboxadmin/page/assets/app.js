@@ -11,6 +11,7 @@ import { clock, day, number, reason, some, span, utc } from './format.js';
 import { List, link } from './list.js';
 import { Overview } from './overview.js';
 import { filters } from './look.js';
+import { speak } from './speak.js';
 import { Store } from './store.js';
 
 /**
@@ -161,16 +162,21 @@ function status() {
   say(element, { connecting: 'Connecting', live: 'Live', lost: 'Connection lost' }[store.status]);
   set(element, 'class', store.status);
   lost.hidden = store.status !== 'lost';
+  const why = store.error || store.why;
   if (store.status !== 'lost') say(lost, '');
-  else if (store.contact === 0) say(lost, `No connection: ${store.error || 'the server does not answer'}. Trying again.`);
-  else say(lost, `Connection lost, showing data from ${clock(new Date(store.contact), now)}.${store.error ? ` ${store.error}.` : ''} Trying again.`);
+  else if (store.contact === 0) say(lost, `No connection: ${why || 'the server does not answer'}. Trying again.`);
+  else say(lost, `Connection lost, showing data from ${clock(new Date(store.contact), now)}.${why ? ` The server says: ${why}.` : ''} Trying again.`);
   document.body.classList.toggle('stale', store.status === 'lost');
 }
 
+/** @type {{ audits: unknown, day: string }} what the list of changes was drawn from */
+let drawn = { audits: null, day: '' };
+
 function drawChanges() {
-  const key = JSON.stringify([day(new Date(store.now())), store.audits, store.marked]);
-  if (changes.dataset.key === key) return;
-  changes.dataset.key = key;
+  // Times of yesterday are shown with their day, so at midnight they are drawn anew.
+  const today = day(new Date(store.now()));
+  if (drawn.audits === store.audits && drawn.day === today) return;
+  drawn = { audits: store.audits, day: today };
   changes.replaceChildren(
     h('div', { class: 'd-head' }, h('a', { class: 'back', href: '#/', 'aria-label': 'Back to all breakers' }, '×'), h('h2', { id: 'changes-title' }, 'Changes')),
     h('div', { class: 'd-parts' }, h('section', { 'aria-label': 'Audit' }, ...auditList(store.audits, store.now(), link))));
@@ -200,19 +206,22 @@ function announce() {
   const names = [...new Set(openings.map((t) => t.name))];
   const text = names.length === 1 ? `${names[0]} is open: ${reason(openings[0])}` : `${names.length} breakers are open: ${names.slice(0, 3).join(', ')}${names.length > 3 ? ' and others' : ''}`;
   openings = [];
-  say(the('announce', HTMLElement), text);
+  speak(the('announce', HTMLElement), text);
 }
 
 /** @param {string} text of what was done */
 function done(text) {
   const note = the('note', HTMLElement);
   say(note, text);
-  set(note, 'role', 'status');
   note.hidden = false;
-  setTimeout(() => {
-    if (note.textContent === text) note.hidden = true;
+  clearTimeout(noted);
+  noted = setTimeout(() => {
+    note.hidden = true;
   }, 8000);
+  speak(the('told', HTMLElement), text);
 }
+
+let noted = 0; // the timer that takes the note away
 
 addEventListener('keydown', (event) => {
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;

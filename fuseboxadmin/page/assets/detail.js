@@ -10,6 +10,7 @@ import { because, clock, day, minute, number, ruleName, seconds, sentence, span,
 import { report } from './api.js';
 import { badge, next, since, tag } from './list.js';
 import { settings, yaml } from './settings.js';
+import { speak } from './speak.js';
 import { isOverridden, look, totalCalls, totalRejected } from './look.js';
 
 /** @typedef {import('./types').Detail} Details */
@@ -217,7 +218,7 @@ export class Detail extends HTMLElement {
     this.present.show('Now', d.window, width, top);
     say(this.empty, d.window.length > 0 ? '' : d.state === 'half-open' ? `Now: ${d.passed} of ${some(d.config.close_after, 'probe')} passed, ${d.failed} of ${d.config.reopen_after} failed.` : d.state === 'open' && d.mode === 'shadow' ? 'Now: calls are admitted, and none are judged.' : d.state === 'open' ? 'Now: no calls are admitted, and none are counted.' : 'Now: no calls in the window.');
     this.build(this.probes, [day(new Date(now)), d.probes], () => probeTable(d, now));
-    this.build(this.settings, [d.config, this.store.config], () => this.settingsTable(d));
+    this.build(this.settings, [d.config, d.defaults, this.store.config], () => this.settingsTable(d));
   }
 
   /** drawMissing says what a report does not have of a breaker. */
@@ -261,6 +262,7 @@ export class Detail extends HTMLElement {
       ['Failures', 'bad-line', (t) => t.failures + t.would_reject.failures],
       ['Slow calls', '', (t) => t.slow],
       ['Rejected', 'bad-line', totalRejected],
+      ...(t.fallbacks === undefined ? [] : [['Fallbacks', '', (/** @type {import('./types').Totals} */ t) => t.fallbacks ?? 0]]),
       ...(shadow ? [
         ['Would reject, good', '', (/** @type {import('./types').Totals} */ t) => t.would_reject.successes],
         ['Would reject, bad', '', (/** @type {import('./types').Totals} */ t) => t.would_reject.failures],
@@ -278,7 +280,7 @@ export class Detail extends HTMLElement {
 
   /** @param {Details} d */
   settingsTable(d) {
-    const list = settings(d.config, d.name, this.store.config);
+    const list = settings(d.config, d.name, this.store.config, d.defaults);
     const copied = h('span', { class: 'muted', role: 'status' });
     const copy = h('button', {
       type: 'button',
@@ -286,7 +288,7 @@ export class Detail extends HTMLElement {
         const text = yaml(d.name, list);
         try {
           await navigator.clipboard.writeText(text);
-          say(copied, 'Copied.');
+          speak(copied, 'Copied.');
         } catch {
           shown.hidden = false; // no clipboard without https: copy by hand
           say(copied, 'Select and copy:');

@@ -18,15 +18,16 @@ const shares = new Set(['failure_rate', 'slow_rate', 'open_jitter']);
  * @param {Record<string, any>} config
  * @param {string} name of the breaker
  * @param {{ path: string, value: string, origin: string }[]} entries
+ * @param {string[]} [defaults] those of config that are; the program may have written the same value
  * @returns {Setting[]}
  */
-export function settings(config, name, entries) {
+export function settings(config, name, entries, defaults = []) {
   const origins = new Map();
   for (const upstream of [name.split('/')[0], name]) { // a breaker of an endpoint is UPSTREAM/ENDPOINT
     const before = `upstreams.${upstream}.breaker.`;
     for (const e of entries) if (e.path.startsWith(before)) origins.set(e.path.slice(before.length), e.origin);
   }
-  const found = keys.map(([field, key]) => ({ key, value: text(field, config[field]), origin: origins.get(key) ?? 'program' }));
+  const found = keys.map(([field, key]) => ({ key, value: text(field, config[field]), origin: origins.get(key) ?? (defaults.includes(field) ? 'default' : 'program') }));
   if (config.trip_when) found.push({ key: 'trip-when', value: 'a function', origin: 'program' });
   if (config.classify) found.push({ key: 'classify', value: 'a function', origin: 'program' });
   return found;

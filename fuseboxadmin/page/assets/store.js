@@ -19,6 +19,8 @@ const sampleEvery = 10_000;
 const rateOver = 8000;
 const seenEvery = 2000;
 const kept = 6 * 3600_000; // of events
+const mostEvents = 16_384; // of them, as a server keeps
+const relistEvery = 10_000; // while there is no stream
 
 /** @typedef {import('./types').Totals} Totals */
 
@@ -53,6 +55,38 @@ function queries(names) {
 }
 
 /**
+ * lifts is whether a record says that a breaker's override is over.
+ * @param {Breaker} b as it was before
+ * @param {Transition} t
+ */
+function lifts(b, t) {
+  switch (t.cause) {
+    case 'lift':
+      return true;
+    case 'reset': // leaves alone what does not force a state
+      return b.mode === 'force-open' || b.mode === 'force-closed';
+    case 'override-ended': // of one that was over before it began, the one before goes on
+      return t.note?.until === b.note?.until;
+    default:
+      return false;
+  }
+}
+
+/**
+ * empty empties the window of a breaker, but for the run of failures.
+ * @param {Breaker} b
+ * @param {number} run
+ */
+function empty(b, run) {
+  Object.assign(b, { counts: { calls: 0, failures: 0, slow: 0, consecutive: run }, failure_rate: 0, slow_rate: 0 });
+  b.rules = b.rules.map((r) => {
+    if (r.cause === 'trip-when') return r;
+    if (r.cause === 'consecutive') return { ...r, value: run, calls_to_trip: Math.max(r.threshold - run, 1) };
+    return { ...r, value: 0, enough: r.min_calls === 0, calls_to_trip: Math.max(r.min_calls, 1) };
+  });
+}
+
+/**
  * Store tells of changes by events: "change" (something is different), "opening" (a breaker has tripped, in detail), "status".
  */
 export class Store extends EventTarget {
@@ -72,11 +106,19 @@ export class Store extends EventTarget {
     this.sums = [];
     /** @type {import('./types').Event[]} oldest first */
     this.events = [];
-    this.known = Infinity; // from when on events are complete
+    this.known = Infinity; // from when on events are complete, but for those missed
+    this.upTo = 0; // id of the last event that was told, by the stream or a history
+    /** @type {number | null} id of the event after which some are missing; 0: all are */
+    this.missed = 0;
+    this.retry = 0; // the timer after which what is missing is asked for again
     /** @type {Map<string, Transition[]>} */
     this.timeline = new Map();
-    /** @type {import('./types').AuditRecord[]} and what the program has told of itself, newest first */
-    this.audits = [];
+    /** @type {import('./types').AuditRecord[]} and what the program has told of itself, oldest first */
+    this.written = [];
+    /** @type {import('./types').AuditRecord[]} of those that were refused, oldest first */
+    this.refused = [];
+    /** @type {import('./types').AuditRecord[] | null} both of them, once asked for */
+    this.both = null;
     /** @type {import('./types').Mark[]} oldest first */
     this.marked = [];
     /** @type {import('./types').ConfigEntry[]} */
@@ -86,6 +128,8 @@ export class Store extends EventTarget {
     this.range = 3600; // seconds of the time axis
     /** @type {Set<string>} names that somebody looks at */
     this.watched = new Set();
+    /** @type {Set<string>} names of which an event has told, but not all that it has changed */
+    this.stale = new Set();
     /** @type {import('./types').Status} */
     this.status = 'connecting';
     /** @type {import('./types').Status} what the stream said last */
@@ -104,8 +148,8 @@ export class Store extends EventTarget {
     this.listedAt = 0;
     this.listedIn = 0; // milliseconds that a list takes
     this.frozen = 0; // the time in a report
-    /** @type {string} */
-    this.error = '';
+    this.error = ''; // why there is no list
+    this.why = ''; // why the server refuses the stream
   }
 
   now() {
@@ -125,7 +169,7 @@ export class Store extends EventTarget {
     void this.sample();
   }
 
-  /** list reads everything anew. What happens meanwhile is applied afterwards. */
+  /** list reads the breakers anew. What happens meanwhile is applied afterwards. */
   async list() {
     if (this.waiting) return;
     this.waiting = [];
@@ -138,8 +182,11 @@ export class Store extends EventTarget {
         this.breakers = new Map(list.breakers.map((/** @type {Breaker} */ b) => [b.name, b]));
         this.hidden = list.hidden ?? [];
         this.touched.clear();
+        this.stale.clear();
         this.last = list.last_event_id;
+        if (!this.ready) this.upTo = this.last;
         this.heard(list.now);
+        this.contact = this.now();
         this.ready = true;
         break;
       } catch (error) {
@@ -159,53 +206,100 @@ export class Store extends EventTarget {
       listen(this.last, (news) => this.receive(news));
     }
     this.changed();
-    await this.history(this.now() - this.range * 1000);
+    await this.complete();
     if (this.selected !== null) await this.detail(this.selected);
   }
 
-  /**
-   * history reads what has happened since a time, before what the stream tells.
-   * @param {number} since
-   */
-  async history(since) {
+  /** complete reads the events that are missing: those of the time axis, or those after one that is known. */
+  async complete() {
+    const after = this.missed;
+    if (after === null) return;
+    this.missed = null;
+    const from = after > 0 && this.known < Infinity ? this.known : this.now() - this.range * 1000;
     try {
-      const past = await get(`api/history?since=${new Date(since).toISOString()}`);
-      const newer = this.events.filter((e) => e.id > past.last_event_id);
-      this.events = [...past.events, ...newer];
-      this.known = Date.parse(past.since);
+      const past = await get(`api/history?since=${new Date(from).toISOString()}${after > 0 ? `&last_event_id=${after}` : ''}`);
+      const since = Date.parse(past.since);
+      // Of a later time, the answer has all that there is: the one asked for is gone.
+      const before = after > 0 && since <= from ? this.events.filter((e) => e.id <= after) : [];
+      if (before.length === 0) this.known = since;
+      this.events = [...before, ...past.events, ...this.events.filter((e) => e.id > past.last_event_id)];
+      this.upTo = Math.max(this.upTo, past.last_event_id);
       this.sums = past.samples;
+      this.refuse(past.refused ?? []);
       this.derive();
       this.changed();
     } catch (error) {
       // A report may lack it. A server may have too many to send; until then the
       // bands begin now.
       this.known = Math.min(this.known, this.now());
-      if (!report && !(error instanceof Refused && error.status === 404)) setTimeout(() => this.history(this.now() - this.range * 1000), 3000);
+      if (report || (error instanceof Refused && error.status === 404)) return;
+      this.missed = Math.min(after, this.missed ?? after);
+      clearTimeout(this.retry);
+      this.retry = setTimeout(() => this.complete(), 3000);
     }
   }
 
   /** derive sorts the events by what they are about. */
   derive() {
     this.timeline = new Map();
-    this.audits = [];
+    this.written = [];
     this.marked = [];
+    this.both = null;
     for (const e of this.events) this.keep(e);
+  }
+
+  /** audits are who has changed what, or tried to, and what the program has told of itself, newest first. */
+  get audits() {
+    this.both ??= [...this.written, ...this.refused].map((r) => ({ r, at: Date.parse(r.at) })).sort((x, y) => x.at - y.at).map(({ r }) => r).reverse();
+    return this.both;
+  }
+
+  /** @param {import('./types').AuditRecord[]} refused the writes that were, oldest first */
+  refuse(refused) {
+    if (JSON.stringify(refused) === JSON.stringify(this.refused)) return;
+    this.refused = refused;
+    this.both = null;
+    this.changed();
+  }
+
+  /**
+   * log keeps an event that the stream has told, and reports whether there are others before it that it has not.
+   * @param {Extract<News, { type: 'event' }>} event
+   */
+  log({ kind, id, data }) {
+    const before = this.upTo;
+    if (kind !== 'reset' && id <= before) return false; // the history has told it already
+    this.upTo = id;
+    if (id < before) { // another program, whose ids begin anew
+      this.events = [];
+      this.missed = 0;
+      return true;
+    }
+    const gap = kind === 'reset' || id > before + 1;
+    if (gap) this.missed ??= before;
+    if (kind === 'reset' || kind === 'list') return gap;
+    const e = { id, at: new Date(this.now()).toISOString(), event: kind, data };
+    this.events.push(e);
+    this.keep(e);
+    if (this.events.length > mostEvents * 1.1) this.forget();
+    return gap;
   }
 
   /** @param {import('./types').Event} e */
   keep({ at, event, data }) {
+    this.both = null;
     if (event === 'transition') {
       const records = this.timeline.get(data.name);
       if (records) records.push(data);
       else this.timeline.set(data.name, [data]);
     } else if (event === 'audit') {
-      this.audits.unshift(data);
+      this.written.push(data);
       const text = [data.name, data.mode ?? data.action, note(data, 'by ')].filter(Boolean).join(', ');
       this.marked.push({ at: Date.parse(data.at), text, name: data.name });
     } else {
       const more = told(data);
       this.marked.push({ at: Date.parse(at), text: more ? `${event}: ${more}` : event, name: '' });
-      this.audits.unshift({ at, action: event, name: '', reason: more, remote: '', status: 200 });
+      this.written.push({ at, action: event, name: '', reason: more, remote: '', status: 200 });
     }
   }
 
@@ -232,8 +326,9 @@ export class Store extends EventTarget {
    */
   async show(range) {
     this.range = range;
-    const from = this.now() - range * 1000;
-    if (!report && this.ready && this.known > from) await this.history(from);
+    if (report || !this.ready || this.known <= this.now() - range * 1000) return;
+    this.missed = 0;
+    await this.complete();
   }
 
   /**
@@ -271,7 +366,6 @@ export class Store extends EventTarget {
   heard(now) {
     if (report) this.frozen = Date.parse(now);
     this.offset = Date.parse(now) - Date.now();
-    this.contact = this.now();
   }
 
   /** @param {import('./types').Status} status */
@@ -286,6 +380,7 @@ export class Store extends EventTarget {
     switch (news.type) {
       case 'status':
         this.streamed = news.status;
+        this.why = news.why ?? '';
         this.become(news.status);
         break;
       case 'beat':
@@ -302,11 +397,13 @@ export class Store extends EventTarget {
       this.waiting.push(event);
       return;
     }
-    if (event.kind !== 'reset' && event.id <= this.last) return; // known already
-    if (event.kind === 'reset' || event.id !== this.last + 1) {
+    const gap = this.log(event);
+    if (event.kind === 'reset' || event.id > this.last + 1) {
       void this.list(); // some are missing
       return;
     }
+    if (gap) void this.complete();
+    if (event.id <= this.last) return; // the list has it
     this.last = event.id;
     this.apply(event);
     this.changed();
@@ -328,11 +425,6 @@ export class Store extends EventTarget {
       this.relist();
       return;
     }
-    const event = { id, at: new Date(this.now()).toISOString(), event: kind, data };
-    if (id > (this.events.at(-1)?.id ?? 0)) { // the history may have told it already
-      this.events.push(event);
-      this.keep(event);
-    }
     if (kind !== 'transition') return;
     const b = this.breakers.get(data.name);
     if (!b) {
@@ -341,24 +433,31 @@ export class Store extends EventTarget {
     }
     this.record(b, data);
     this.touched.set(b.name, id);
+    this.stale.add(b.name);
     if (b.name === this.selected) void this.detail(b.name);
   }
 
   /**
-   * record makes a breaker what a record says that it is.
+   * record makes a breaker what a record says that it is: what the server would show, but for the totals, and what
+   * other settings mean for the rules. Those are asked for with the next numbers.
    * @param {Breaker} b
    * @param {Transition} t
    */
   record(b, t) {
     if (t.from === 'closed' && t.to === 'open' && t.mode !== 'shadow') this.dispatchEvent(new CustomEvent('opening', { detail: t }));
-    Object.assign(b, { state: t.to, mode: t.mode, generation: t.generation, until: t.until, last: t });
-    if (t.from !== t.to) Object.assign(b, { since: t.at, judged: t.to === 'closed' });
-    if (t.from !== t.to) {
-      b.counts = { calls: 0, failures: 0, slow: 0, consecutive: 0 };
-      b.rules = b.rules.map((r) => ({ ...r, value: 0, enough: r.min_calls === 0 }));
-    }
+    if (lifts(b, t)) Object.assign(b, { override: undefined, note: undefined });
     if (t.cause === 'override') Object.assign(b, { override: true, note: t.note });
-    if (t.cause === 'lift' || t.cause === 'override-ended') Object.assign(b, { override: false, note: undefined });
+    const entered = t.from !== t.to || t.cause === 'reset';
+    const forcedAnew = t.cause === 'override' && t.mode === 'force-open';
+    Object.assign(b, {
+      state: t.to, mode: t.mode, generation: t.generation, until: t.until, last: t,
+      judged: t.to === 'closed' && (t.mode === 'enforce' || t.mode === 'shadow'),
+    });
+    if (entered || forcedAnew) Object.assign(b, { since: t.at, open_period: undefined });
+    if (entered) b.outstanding = t.cause === 'deadline' ? 1 : 0; // it is the call that has found it due
+    // A forced-closed breaker keeps its run of failures, and nothing else.
+    if (entered) empty(b, 0);
+    else if (t.cause === 'override' && t.mode === 'force-closed') empty(b, t.counts.consecutive);
   }
 
   /** changed tells of changes, once for all those of a moment. */
@@ -375,8 +474,10 @@ export class Store extends EventTarget {
   async poll() {
     for (;;) {
       const began = Date.now();
+      if (this.streamed === 'lost' && began - this.listedAt > relistEvery) this.relist();
       if (!document.hidden) {
-        const rows = [...this.watched].filter((name) => name !== this.selected && this.breakers.has(name));
+        const wanted = new Set([...this.watched, ...[...this.stale].slice(0, maxOnly)]);
+        const rows = [...wanted].filter((name) => name !== this.selected && this.breakers.has(name));
         await Promise.all([this.selected !== null && this.detail(this.selected), ...queries(rows).map((q) => this.refresh(q))]);
       }
       await new Promise((resume) => setTimeout(resume, Math.max(100, began + pollEvery - Date.now())));
@@ -388,7 +489,9 @@ export class Store extends EventTarget {
     try {
       const list = await get(`api/breakers?${query}`);
       this.heard(list.now);
-      for (const b of list.breakers) this.merge(b, list.now, list.last_event_id);
+      for (const b of list.breakers) {
+        if (b.name !== this.selected) this.merge(b, list.now, list.last_event_id); // that one is asked for by itself
+      }
       this.changed();
     } catch {
       // The stream says whether the connection is there.
@@ -404,6 +507,8 @@ export class Store extends EventTarget {
   merge(b, now, id) {
     if ((this.touched.get(b.name) ?? 0) > id) return;
     this.breakers.set(b.name, b);
+    this.stale.delete(b.name);
+    if (!this.watched.has(b.name) && b.name !== this.selected) return;
     const at = Date.parse(now);
     const samples = (this.samples.get(b.name) ?? []).filter((s) => s.at < at && at - s.at <= rateOver);
     samples.push({ at, totals: b.totals });
@@ -417,7 +522,7 @@ export class Store extends EventTarget {
   /** forget drops what is older than the axis, or more than a server keeps. */
   forget() {
     const old = this.now() - kept;
-    const rest = this.events.filter((e) => Date.parse(e.at) > old).slice(-16_384);
+    const rest = this.events.filter((e) => Date.parse(e.at) > old).slice(-mostEvents);
     if (rest.length === this.events.length) return;
     this.known = Math.max(this.known, rest[0] ? Date.parse(rest[0].at) : this.now());
     this.events = rest;
@@ -432,7 +537,9 @@ export class Store extends EventTarget {
       if (document.hidden) continue;
       const last = this.sums[this.sums.length - 1];
       try {
-        const past = await get(`api/history?since=${encodeURIComponent(last ? last.at : new Date(this.now()).toISOString())}`);
+        const since = last ? last.at : new Date(this.now() - this.range * 1000).toISOString();
+        const past = await get(`api/history?since=${encodeURIComponent(since)}&last_event_id=${this.upTo}`);
+        this.refuse(past.refused ?? []);
         const now = this.now();
         const fresh = past.samples.filter((/** @type {import('./types').Sample} */ s) => !last || Date.parse(s.at) > Date.parse(last.at));
         this.sums = [...this.sums, ...fresh].filter((s) => now - Date.parse(s.at) < kept);

@@ -9,6 +9,23 @@
 const firstWait = 500; // milliseconds; doubles up to maxWait
 const maxWait = 10_000;
 const silence = 40_000; // the server says something every 15 s
+const headWait = 20_000; // it answers at once; what accepts a connection may not
+
+/**
+ * reasonOf says why an answer is not a success: what the API says, or what little a proxy between tells.
+ * @param {Response} response
+ * @param {string} text of its body
+ * @returns {{ error: string, field?: string }}
+ */
+export function reasonOf(response, text) {
+  try {
+    const { error, field } = JSON.parse(text);
+    if (typeof error === 'string') return { error, field };
+  } catch {
+    // A proxy has its own words, in no form that is known.
+  }
+  return { error: `the answer was ${`${response.status} ${response.statusText}`.trim()}` };
+}
 
 /** Stream tells what comes, and comes back by itself, after the last event that it has told. */
 export class Stream {
@@ -33,23 +50,24 @@ export class Stream {
   async run(from) {
     this.last = from;
     for (let wait = firstWait; !this.stopped; wait = Math.min(wait * 2, maxWait)) {
+      let why = '';
       try {
         this.connection = new AbortController();
-        const response = await fetch(this.url, {
+        const response = await this.within(headWait, fetch(this.url, {
           headers: { 'Last-Event-ID': String(this.last) },
           cache: 'no-store',
           signal: this.connection.signal,
-        });
+        }));
         if (response.ok && response.body) {
           wait = firstWait / 2;
           this.tell({ type: 'status', status: 'live' });
           await this.read(response.body);
-        }
+        } else why = reasonOf(response, await this.within(headWait, response.text())).error;
       } catch {
-        // The connection is gone: that is what the next line says.
+        // The connection is gone: that is what the next lines say.
       }
       if (this.stopped) return;
-      this.tell({ type: 'status', status: 'lost' });
+      this.tell({ type: 'status', status: 'lost', why });
       await new Promise((resume) => {
         this.hurry = () => resume(undefined);
         setTimeout(resume, wait);
@@ -63,15 +81,29 @@ export class Stream {
     this.hurry();
   }
 
+  /**
+   * within waits for something that the present connection owes, and ends that if it takes too long.
+   * @template T
+   * @param {number} time milliseconds
+   * @param {Promise<T>} owed
+   */
+  async within(time, owed) {
+    const { connection } = this; // a timer of this one must not end the next
+    const timer = setTimeout(() => connection.abort(), time);
+    try {
+      return await owed;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** @param {ReadableStream<Uint8Array>} body */
   async read(body) {
     const reader = body.getReader();
     const decoder = new TextDecoder();
-    const { connection } = this; // a timer of this one must not end the next
     let text = '';
     for (;;) {
-      const timer = setTimeout(() => connection.abort(), silence);
-      const { value, done } = await reader.read().finally(() => clearTimeout(timer));
+      const { value, done } = await this.within(silence, reader.read());
       if (done) return;
       text += decoder.decode(value, { stream: true });
       const blocks = text.split('\n\n');

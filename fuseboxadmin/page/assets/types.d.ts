@@ -38,6 +38,7 @@ export interface Totals {
   rejected_probing: number;
   would_reject: { successes: number; failures: number; ignored: number };
   open: string;
+  fallbacks?: number; // absent where the program does not know
 }
 
 export interface Bucket { calls: number; failures: number; slow: number }
@@ -82,6 +83,7 @@ export interface Breaker {
 export interface Detail extends Breaker {
   now: string;
   config: Record<string, any>;
+  defaults?: string[]; // those of config that are
   history: Transition[];
   window: Bucket[];
   trip?: Transition;
@@ -118,6 +120,8 @@ export interface AuditRecord {
   remote: string;
   status: number;
   error?: string;
+  first?: string; // of attempts that were refused alike: when the first was
+  times?: number; // and how many they are
 }
 
 /** Something that is marked on the time axis; without a name it concerns all. */
@@ -138,5 +142,6 @@ export type Status = "connecting" | "live" | "lost";
 /** What the stream tells. */
 export type News =
   | { type: "event"; id: number; kind: string; data: any }
-  | { type: "beat" }
-  | { type: "status"; status: Status };
+  | { type: "beat" } // the server has said something
+  | { type: "pulse" } // the worker that the tabs share is there
+  | { type: "status"; status: Status; why?: string }; // why: the server has refused

@@ -6,7 +6,8 @@ import { Stream } from './stream.js';
 
 /** @typedef {import('./types').News} News */
 
-const kept = 512; // as many as the server keeps
+const kept = 512; // for tabs that come later; who knows less lists anew
+const pulseEvery = 10_000; // milliseconds: a tab that hears nothing for some of these goes its own way
 
 /** @type {Set<MessagePort>} */
 const ports = new Set();
@@ -53,6 +54,10 @@ function leave(port) {
   events = [];
   status = { type: 'status', status: 'connecting' };
 }
+
+setInterval(() => {
+  for (const port of ports) port.postMessage({ type: 'pulse' });
+}, pulseEvery);
 
 self.addEventListener('connect', (event) => {
   const [port] = /** @type {MessageEvent} */ (event).ports;

@@ -280,19 +280,44 @@ func registerOwn(r prometheus.Registerer, status func() reload.Status, inFlight 
 // fallbacks returns a function for [fuseboxadmin.Handler].Fallbacks: how many
 // calls fallbacks have answered so far. It does not decrease when an upstream goes.
 func fallbacks(s *fuseboxmetrics.Set) func() uint64 {
-	var total, last float64
+	var total, last uint64
 	return func() uint64 {
-		now := 0.0
+		now := uint64(0)
 		for r := range s.Read() {
 			if r.Subject == fuseboxmetrics.Fallback {
-				now += r.Values[0] + r.Values[1] // answered, and with the last good answer
+				now += answered(r)
 			}
 		}
-		total += max(now-last, 0)
+		total += max(now, last) - last // less: an upstream has gone
 		last = now
-		return uint64(total)
+		return total
 	}
 }
+
+// fallbacksOf returns a function for [fuseboxadmin.Handler].FallbacksOf. A fallback
+// answers in the place of an upstream, and has its name: so has the breaker of the
+// upstream, but not those of single endpoints, of which nothing is known.
+func fallbacksOf(s *fuseboxmetrics.Set) func() map[string]uint64 {
+	return func() map[string]uint64 {
+		by := map[string]uint64{}
+		for r := range s.Read() {
+			if r.Subject == fuseboxmetrics.Fallback {
+				by[r.Name] = answered(r)
+			}
+		}
+		return by
+	}
+}
+
+// answered returns how many calls a fallback has answered, with the last good answer too.
+func answered(r fuseboxmetrics.Reading) uint64 { return uint64(r.Values[0] + r.Values[1]) }
+
+// What the admin listener tells somebody to do.
+const (
+	tokenHelp = "set admin.token in the configuration file, or FUSEBOX_ADMIN_TOKEN in the environment, " +
+		"or come over a unix socket (--admin unix:PATH)"
+	hostHelp = "add the name to admin.hosts in the configuration file, or to FUSEBOX_ADMIN_HOSTS in the environment"
+)
 
 // metricsHandler shows what a registry has.
 func metricsHandler(r *prometheus.Registry, log *slog.Logger) http.Handler {

@@ -179,11 +179,14 @@ func (p *program) build(c *config.Config) error {
 	}
 	p.token.Store(c.Admin.Token)
 	p.api = &fuseboxadmin.Handler{
-		TokenFunc: func() string { return string(p.token.Load().(config.Secret)) },
-		Trusted:   fuseboxadmin.OnUnixSocket,
-		Hosts:     hosts(c),
-		Fallbacks: fallbacks(&metrics.Set),
-		Logger:    p.logger(c, slog.LevelInfo), // an audit has no gaps, whatever else is logged
+		TokenFunc:   func() string { return string(p.token.Load().(config.Secret)) },
+		Trusted:     fuseboxadmin.OnUnixSocket,
+		Hosts:       hosts(c),
+		TokenHelp:   tokenHelp,
+		HostHelp:    hostHelp,
+		Fallbacks:   fallbacks(&metrics.Set),
+		FallbacksOf: fallbacksOf(&metrics.Set),
+		Logger:      p.logger(c, slog.LevelInfo), // an audit has no gaps, whatever else is logged
 	}
 	p.proxy, err = proxy.New(c, proxy.Options{Admin: p.api, Metrics: &metrics.Set, Access: access, Logger: p.log})
 	if err != nil {
