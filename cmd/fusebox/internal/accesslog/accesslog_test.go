@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,6 +94,56 @@ func TestNoLineIsLostOrTornByARotation(t *testing.T) {
 	if len(seen) != writers*each || len(files) != rotations+1 || l.Dropped() != 0 {
 		t.Errorf("%d lines in %d files, %d dropped, want %d in %d", len(seen), len(files), l.Dropped(), writers*each, rotations+1)
 	}
+}
+
+// To a pipe a goroutine writes: a line that comes while it ends is written, or counted.
+func TestARotationOfAPipeAccountsForEveryLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got atomic.Uint64
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for in := bufio.NewScanner(reader); in.Scan(); {
+			got.Add(1)
+		}
+	}()
+	l := open(t, path)
+	const rounds, writers, each = 300, 4, 8
+	for range rounds {
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for range each {
+					l.Write(&accesslog.Record{})
+				}
+			})
+		}
+		if err := l.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+	}
+	l.Close()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for got.Load()+l.Dropped() < rounds*writers*each {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("%d lines written, %d read, %d dropped", rounds*writers*each, got.Load(), l.Dropped())
+		}
+	}
+	reader.Close()
+	<-over
 }
 
 func TestAFileThatCannotBeOpened(t *testing.T) {

@@ -24,27 +24,25 @@ type queue struct {
 	out     io.WriteCloser
 	dropped *atomic.Uint64
 	lines   chan []byte
-	waiting atomic.Int64 // bytes in lines, or being written
-	close   sync.Once
-	closing chan struct{}
+	waiting atomic.Int64  // bytes in lines, or being written
 	over    chan struct{} // closed when the goroutine ends
+
+	mu     sync.RWMutex
+	closed bool // and so is lines
 }
 
 func newQueue(out io.WriteCloser, dropped *atomic.Uint64) *queue {
-	q := &queue{
-		out: out, dropped: dropped, lines: make(chan []byte, queueLines),
-		closing: make(chan struct{}), over: make(chan struct{}),
-	}
+	q := &queue{out: out, dropped: dropped, lines: make(chan []byte, queueLines), over: make(chan struct{})}
 	go q.run()
 	return q
 }
 
 // Write implements [io.Writer]: line is written later, or refused.
 func (q *queue) Write(line []byte) (int, error) {
-	select {
-	case <-q.closing:
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if q.closed {
 		return 0, os.ErrClosed
-	default:
 	}
 	n := int64(len(line))
 	if q.waiting.Add(n) <= queueBytes {
@@ -60,16 +58,8 @@ func (q *queue) Write(line []byte) (int, error) {
 
 func (q *queue) run() {
 	defer close(q.over)
-	for {
-		select {
-		case line := <-q.lines:
-			q.write(line)
-		case <-q.closing:
-			for len(q.lines) > 0 {
-				q.write(<-q.lines)
-			}
-			return
-		}
+	for line := range q.lines {
+		q.write(line)
 	}
 }
 
@@ -81,16 +71,22 @@ func (q *queue) write(line []byte) {
 }
 
 // Close implements [io.Closer].
-func (q *queue) Close() (err error) {
-	q.close.Do(func() {
-		close(q.closing)
-		enough := time.NewTimer(closeWait)
-		defer enough.Stop()
-		select {
-		case <-q.over:
-		case <-enough.C:
-		}
-		err = q.out.Close() // makes a write to a named pipe return
-	})
-	return err
+func (q *queue) Close() error {
+	q.mu.Lock()
+	before := q.closed
+	if !before {
+		q.closed = true
+		close(q.lines)
+	}
+	q.mu.Unlock()
+	if before {
+		return nil
+	}
+	enough := time.NewTimer(closeWait)
+	defer enough.Stop()
+	select {
+	case <-q.over:
+	case <-enough.C:
+	}
+	return q.out.Close() // makes a write to a named pipe return
 }

@@ -136,10 +136,8 @@ func refusal(t *target, resp *http.Response) error {
 	switch e.status {
 	case http.StatusMisdirectedRequest:
 		if u, err := url.Parse(t.base); err == nil && t.via == "" {
-			e.text += fmt.Sprintf("; with fusebox serve that is admin.hosts; dns+%s://%s asks every address of the name", u.Scheme, u.Host)
+			e.text += fmt.Sprintf("; dns+%s://%s asks every address of the name", u.Scheme, u.Host)
 		}
-	case http.StatusForbidden:
-		e.text += "; with fusebox serve the token is admin.token"
 	case http.StatusUnauthorized:
 		e.text += "; the token comes from --token-file or FUSEBOX_TOKEN"
 	}

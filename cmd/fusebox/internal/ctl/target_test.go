@@ -98,12 +98,12 @@ func TestANameThatTheProgramDoesNotKnowGetsAHint(t *testing.T) {
 		r.Host = "guard.internal:9901"
 		new(fuseboxadmin.Handler).ServeHTTP(w, r)
 	})
-	ctl(t, "ls", "--target", url).ended(1).complains(`the host "guard.internal" is not one`, "admin.hosts", "dns+"+url+" asks")
+	ctl(t, "ls", "--target", url).ended(1).complains(`the host "guard.internal" is not one`, "dns+"+url+" asks")
 }
 
-func TestAProgramWithoutATokenGetsAHint(t *testing.T) {
-	url := served(t, new(fuseboxadmin.Handler).ServeHTTP)
-	ctl(t, "reset", "payments", "--reason", "r", "--target", url).ended(1).complains("for reading only", "admin.token")
+func TestAProgramWithoutATokenSaysWhatToDo(t *testing.T) {
+	url := served(t, (&fuseboxadmin.Handler{TokenHelp: "set admin.token"}).ServeHTTP)
+	ctl(t, "reset", "payments", "--reason", "r", "--target", url).ended(1).complains("for reading only", "set admin.token")
 }
 
 func TestUnixSocketsNeedNoToken(t *testing.T) {

@@ -181,7 +181,7 @@ func Key(r *http.Request) string {
 // credential reports whether a header may say who the client is: by a secret, or by a
 // name that something in front has found out.
 func credential(name string) bool {
-	if name == "User-Agent" {
+	if name == "User-Agent" || name == "Sec-Fetch-User" {
 		return false
 	}
 	name = strings.ToLower(name)

@@ -118,8 +118,10 @@ func TestAnswersAreForTheSameCredentialsOnly(t *testing.T) {
 			}
 		}
 	}
-	if a, b := request("/", "User-Agent", "a"), request("/", "User-Agent", "b"); lastgood.Key(a) != lastgood.Key(b) {
-		t.Error("a program is taken for a client")
+	for _, h := range []string{"User-Agent", "Sec-Fetch-User"} { // the other: that a hand has clicked
+		if a, b := request("/", h, "a"), request("/"); lastgood.Key(a) != lastgood.Key(b) {
+			t.Errorf("%s is taken for a client", h)
+		}
 	}
 	if key := lastgood.Key(request("/", "X-Api-Key", "secret-value")); strings.Contains(key, "secret") {
 		t.Errorf("the key %q tells the secret", key)

@@ -57,44 +57,48 @@ func TestAnAnswerDoesNotWaitForTheRestOfTheBody(t *testing.T) {
 }
 
 // What the upstream answers before it has read the whole body passes, and so does the
-// rest of the body, over HTTP/1 too.
+// rest of the body, over HTTP/1 too: also where it could have been tried again, but is not.
 func TestAnAnswerMayBeginBeforeTheBodyIsOver(t *testing.T) {
 	first, rest := strings.Repeat("a", 1000), strings.Repeat("b", 100_000)
-	read := make(chan string, 1)
-	at := raw(t, func(c net.Conn) {
-		r, err := http.ReadRequest(bufio.NewReader(c))
-		if err != nil {
-			return
-		}
-		b := make([]byte, len(first))
-		io.ReadFull(r.Body, b)
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
-		more, err := io.ReadAll(r.Body)
-		read <- fmt.Sprint(bytes.Equal(more, []byte(rest)), len(more), err)
-		io.WriteString(c, "4\r\nrest\r\n0\r\n\r\n")
-	})
-	f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q]}}", at))
-	conn, err := f.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
-	fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(first)+len(rest), first)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 5)
-	if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "first" {
-		t.Fatalf("%q, %v", b, err)
-	}
-	io.WriteString(conn, rest)
-	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "rest" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if got, want := <-read, fmt.Sprint(true, len(rest), nil); got != want {
-		t.Errorf("the upstream has read %s, want %s", got, want)
+	for retry, status := range map[string]int{"": 200, "retry: {attempts: 1, max-body: 1MiB}": 503, "retry: {attempts: 1, max-body: 2KiB}": 503} {
+		t.Run(retry, func(t *testing.T) {
+			read := make(chan string, 1)
+			at := raw(t, func(c net.Conn) {
+				r, err := http.ReadRequest(bufio.NewReader(c))
+				if err != nil {
+					return
+				}
+				b := make([]byte, len(first))
+				io.ReadFull(r.Body, b)
+				fmt.Fprintf(c, "HTTP/1.1 %d X\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n", status)
+				more, err := io.ReadAll(r.Body)
+				read <- fmt.Sprint(bytes.Equal(more, []byte(rest)), len(more), err)
+				io.WriteString(c, "4\r\nrest\r\n0\r\n\r\n")
+			})
+			f := start(t, configuration(t, "upstreams: {x: {endpoints: [%q], %s}}", at, retry))
+			conn, err := f.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(first), first)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 5)
+			if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "first" || resp.StatusCode != status {
+				t.Fatalf("%d %q, %v", resp.StatusCode, b, err)
+			}
+			fmt.Fprintf(conn, "%x\r\n%s\r\n0\r\n\r\n", len(rest), rest)
+			if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "rest" {
+				t.Errorf("%q, %v", b, err)
+			}
+			if got, want := <-read, fmt.Sprint(true, len(rest), nil); got != want {
+				t.Errorf("the upstream has read %s, want %s", got, want)
+			}
+		})
 	}
 }
 

@@ -194,13 +194,15 @@ const (
 )
 
 // outcome says what an upstream made of a request.
-func outcome(req *http.Request, failed bool, err error) string {
+func outcome(req *http.Request, judged fusebox.Outcome, err error) string {
 	switch {
-	case err == nil && !failed:
+	case err == nil && judged == fusebox.Success:
 		return outcomeSuccess
+	case err == nil && judged == fusebox.Ignored:
+		return outcomeIgnored
 	case err == nil:
 		return outcomeFailure
-	case clientLeft(req), errors.Is(err, fuseboxhttp.ErrRequestBody):
+	case clientLeft(req), errors.Is(err, fuseboxhttp.ErrRequestBody), errors.Is(err, errHead):
 		return outcomeIgnored
 	}
 	if _, rejected := fusebox.Rejected(err); rejected {
@@ -235,6 +237,8 @@ func (c *call) fail(w http.ResponseWriter, req *http.Request, err error) {
 	case errors.Is(err, fuseboxhttp.ErrRequestBody):
 		h.Set("Connection", "close")
 		status, text = http.StatusBadRequest, "the request's body could not be read"
+	case errors.Is(err, errHead):
+		status, text = http.StatusRequestHeaderFieldsTooLarge, "the head of the request is too large for "+name
 	case errors.As(err, &open), rejected:
 		status, text = http.StatusServiceUnavailable, name+" is not available"
 		explain(h, err, true)

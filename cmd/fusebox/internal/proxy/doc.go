@@ -22,7 +22,8 @@
 // A breaker judges an answer by its status, at the end of its body: a connection
 // that breaks in the middle is a failure. An upgrade is judged at its 101. A client
 // that leaves, and a request whose own body fails or keeps an attempt waiting, are
-// ignored, and no fallback answers them.
+// ignored, and no fallback answers them. So is one whose head is too large for a server,
+// and a 508 where the client has said that the request has passed a proxy of this kind.
 //
 // An answer of gRPC (Content-Type application/grpc, status 200) is judged by its
 // grpc-status as well, in the trailer or the head: Canceled, Unknown, DeadlineExceeded,
@@ -40,12 +41,15 @@
 // upstream goes by the same rules, and records up to 64 KiB where there is
 // no retry. So much is also recorded where HTTP/2 is spoken: a server that closes a
 // connection, or refuses a stream, says what it has not processed, and that is sent
-// again, within the same try, as often as it takes. But a try makes 8 connections at most.
+// again, within the same try, as often as it takes. net/http does so too where a stream
+// is reset with PROTOCOL_ERROR, which does not say that nothing was processed. While the
+// server answers nobody, a try makes 8 connections at most.
 //
 // # Answers of the proxy's own
 //
-//	400, 408  the body of the request failed, or did not come in time
+//	400, 408  the request is malformed, or its body failed; it did not come in time
 //	404, 405  no route; CONNECT
+//	431       the head of the request is larger than the server takes over HTTP/2
 //	508       the request has passed ten proxies of this kind: an upstream is the proxy itself
 //	499       the client left before there was an answer (in the access log only)
 //	502, 504  no connection, no answer; none in time
@@ -68,7 +72,8 @@
 // Host of a request is that of the endpoint, so that servers far away know
 // themselves; the client's is in X-Forwarded-Host. The query is passed on as it
 // stands, and so is the path, behind that of the endpoint; a path that climbs above
-// its root is refused, and routes look at it without its dot segments.
+// its root is refused, and routes look at it without its dot segments. An upgrade goes
+// over HTTP/1; where HTTP/2 alone is spoken it is left out, as a server may ignore it.
 //
 // # What the server has to be told
 //

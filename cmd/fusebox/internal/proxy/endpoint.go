@@ -15,12 +15,13 @@ import (
 
 	"github.com/fusebox-go/fusebox"
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/config"
+	"github.com/fusebox-go/fusebox/retry"
 )
 
 // What connections to an endpoint are bounded by.
 const (
 	dialTimeout     = 10 * time.Second
-	dialsPerTry     = 8 // over HTTP/2
+	dialsPerTry     = 8 // over HTTP/2, while there is no answer to anybody
 	idleTimeout     = 90 * time.Second
 	idlePerEndpoint = 1024
 	maxHeader       = 1 << 20 // of an answer
@@ -40,21 +41,30 @@ type server struct {
 	http2     bool     // it may be spoken
 	base      *url.URL // with the scheme of the transport, and a path without a slash at its end
 	transport *http.Transport
-	gone      atomic.Bool // nothing begins with it any more
+	upgrades  *http.Transport // for what asks for another protocol, which HTTP/2 does not have; nil: transport
+	gone      atomic.Bool     // nothing begins with it any more
+	answers   atomic.Uint64   // so far, if http2
 }
 
 // leave closes the connections to a server that is gone. Those of requests in flight
 // close with them: see used.
 func (s *server) leave() {
 	s.gone.Store(true)
+	s.closeIdle()
+}
+
+func (s *server) closeIdle() {
 	s.transport.CloseIdleConnections()
+	if s.upgrades != nil {
+		s.upgrades.CloseIdleConnections()
+	}
 }
 
 // used is for the end of a request. One that began before the server was gone may
 // have opened its pool again.
 func (s *server) used() {
 	if s.gone.Load() {
-		s.transport.CloseIdleConnections()
+		s.closeIdle()
 	}
 }
 
@@ -66,15 +76,26 @@ func newServer(e config.Endpoint, roots *x509.CertPool) *server {
 	base := e.URL()
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = strings.TrimRight(base.RawPath, "/")
-	protocols := new(http.Protocols)
-	if base.Scheme == "h2c" {
+	s := &server{name: base.Host + base.EscapedPath(), http2: mayHTTP2(e), base: base}
+	both, one, two := new(http.Protocols), new(http.Protocols), new(http.Protocols)
+	both.SetHTTP1(true)
+	both.SetHTTP2(true)
+	one.SetHTTP1(true)
+	two.SetUnencryptedHTTP2(true)
+	switch base.Scheme {
+	case "h2c":
 		base.Scheme = "http"
-		protocols.SetUnencryptedHTTP2(true)
-	} else {
-		protocols.SetHTTP1(true)
-		protocols.SetHTTP2(true)
+		s.transport = newTransport(two, roots)
+	case "https":
+		s.transport, s.upgrades = newTransport(both, roots), newTransport(one, roots)
+	default:
+		s.transport = newTransport(one, roots)
 	}
-	t := &http.Transport{
+	return s
+}
+
+func newTransport(protocols *http.Protocols, roots *x509.CertPool) *http.Transport {
+	return &http.Transport{
 		DialContext:            dial(&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}),
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
@@ -86,15 +107,26 @@ func newServer(e config.Endpoint, roots *x509.CertPool) *server {
 		ExpectContinueTimeout:  continueTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 	}
-	return &server{name: base.Host + base.EscapedPath(), http2: mayHTTP2(e), base: base, transport: t}
 }
 
 // dials is the context of a try over HTTP/2, and how many connections were made for it.
 // Where a server leaves a connection, the transport makes the request again on a new
 // one, at once, as often as that happens: without a bound, thousands of times a second.
+// The same happens where others have taken all streams of a new connection: then the
+// server is busy, and answers.
 type dials struct {
 	context.Context
-	made atomic.Int32
+	server  *server
+	made    atomic.Int32
+	answers atomic.Uint64 // of the server, when made was last looked at
+}
+
+// more reports whether there may be another.
+func (d *dials) more() bool {
+	if n := d.server.answers.Load(); d.answers.Swap(n) != n {
+		d.made.Store(0)
+	}
+	return d.made.Add(1) <= dialsPerTry
 }
 
 type dialsKey struct{}
@@ -111,7 +143,7 @@ var errLeft = errors.New("fusebox: the server leaves every connection at once")
 
 func dial(by *net.Dialer) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if d, ok := ctx.Value(dialsKey{}).(*dials); ok && d.made.Add(1) > dialsPerTry {
+		if d, ok := ctx.Value(dialsKey{}).(*dials); ok && !d.more() {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: errLeft} // it has processed nothing
 		}
 		return by.DialContext(ctx, network, address)
@@ -121,7 +153,9 @@ func dial(by *net.Dialer) func(context.Context, string, string) (net.Conn, error
 // to returns a shallow copy of a request that goes to s, with another context.
 func (s *server) to(req *http.Request, ctx context.Context) *http.Request {
 	if s.http2 {
-		ctx = &dials{Context: ctx}
+		d := &dials{Context: ctx, server: s}
+		d.answers.Store(s.answers.Load())
+		ctx = d
 	}
 	out := req.WithContext(ctx)
 	u := *req.URL
@@ -130,14 +164,33 @@ func (s *server) to(req *http.Request, ctx context.Context) *http.Request {
 	}
 	u.Scheme, u.Host = s.base.Scheme, s.base.Host
 	out.URL, out.Host = &u, ""
+	if s.http2 && s.upgrades == nil && upgrade(req.Header) != "" { // a server may pay no heed to it (RFC 9110, 7.8)
+		out.Header = req.Header.Clone()
+		out.Header.Del("Connection")
+		out.Header.Del("Upgrade")
+	}
 	return out
 }
 
+// errHead is why a request cannot be made of which the server has said, over HTTP/2, that
+// it is too large. Over HTTP/1 the server would answer 431.
+var errHead = errors.New("fusebox: the head of the request is larger than the server takes")
+
 // roundTrip makes a request. An answer that could not be given to the client is none.
 func (s *server) roundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := s.transport.RoundTrip(req)
+	t := s.transport
+	if s.upgrades != nil && upgrade(req.Header) != "" {
+		t = s.upgrades
+	}
+	resp, err := t.RoundTrip(req)
+	if err != nil && strings.Contains(err.Error(), "request header list larger than peer's") { // net/http has no name for it
+		return nil, retry.Permanent(fusebox.Ignore(errHead))
+	}
 	if err != nil {
-		return resp, err
+		return nil, err
+	}
+	if s.http2 {
+		s.answers.Add(1)
 	}
 	switch status := resp.StatusCode; {
 	case status < 100:

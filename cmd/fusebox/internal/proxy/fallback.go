@@ -90,8 +90,11 @@ func (u *upstream) answer(c *call, req *http.Request) (*http.Response, error) {
 		key = lastgood.Key(c.in)
 	}
 	resp, err := u.send(c, req)
-	failed := err == nil && (u.fails(resp.StatusCode) || resp.ContentLength == 0 && check(resp) != nil)
-	result := outcome(req, failed, err)
+	judged := fusebox.Failure
+	if err == nil && (resp.ContentLength != 0 || check(resp) == nil) {
+		judged = u.classify(resp)
+	}
+	result := outcome(req, judged, err)
 	c.judged(result)
 	if c.log != nil {
 		c.log.record.Upstream = u.name

@@ -99,6 +99,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusMethodNotAllowed, "this is no tunnel")
 	case !strings.HasPrefix(cmp.Or(r.URL.Path, "/"), "/"), r.URL.Opaque != "":
 		refuse(w, r, http.StatusBadRequest, "the target is no path")
+	case strings.ContainsFunc(r.Method, notInTokens), strings.Contains(r.URL.RawQuery, " "):
+		// HTTP/2 has them, and for HTTP/1 they would be the end of the method or the target.
+		refuse(w, r, http.StatusBadRequest, "the method or the target is malformed")
 	case climbs(r.URL.Path):
 		refuse(w, r, http.StatusBadRequest, "the path leads above its root")
 	case hops(r.Header) >= maxHops:
@@ -113,6 +116,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.log != nil {
 		c.log.over = true
 	}
+}
+
+// notInTokens reports whether c is none of the characters of tokens (RFC 9110, 5.6.2), of
+// which methods are.
+func notInTokens(c rune) bool {
+	return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
 }
 
 // refuse answers with one line of text.

@@ -20,6 +20,8 @@ var errTooLong = errors.New("fusebox: the request's body is larger than what is 
 //     the newest playback has yet to read of that.
 //  3. Of playbacks the newest alone may lose the recording: the others have promised
 //     it to the newest. What they still read is one Read each.
+//  4. A playback that is closed before anything was read of it was for a try that is
+//     not made: the one before is the newest again, and reads on.
 type tape struct {
 	src       io.Reader
 	limit     int64
@@ -90,24 +92,29 @@ func (t *tape) play() (io.ReadCloser, error) {
 	if t.lost || t.final {
 		return nil, errTooLong
 	}
-	t.newest = &playback{tape: t}
+	t.newest = &playback{tape: t, before: t.newest}
 	return t.newest, nil
 }
 
 // playback is the body for one try.
 type playback struct {
 	tape   *tape
-	at     int  // in the body
-	closed bool // under tape.mu
+	at     int       // in the body
+	closed bool      // under tape.mu, as what follows
+	before *playback // the newest until there was this one; nil: none, or closed is true
 }
 
 // Close implements io.Closer. It does not close the body: another try may need the
 // rest of it.
 func (p *playback) Close() error {
-	p.tape.mu.Lock()
-	defer p.tape.mu.Unlock()
-	p.closed = true
-	p.tape.forget()
+	t := p.tape
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p == t.newest && p.before != nil && p.at == 0 {
+		t.newest = p.before
+	}
+	p.closed, p.before = true, nil
+	t.forget()
 	return nil
 }
 

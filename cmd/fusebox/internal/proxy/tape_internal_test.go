@@ -54,3 +54,28 @@ func TestATapeThatIsClosedIsForgotten(t *testing.T) {
 		t.Errorf("%q is kept, %v", tape.recorded, err)
 	}
 }
+
+// The body of a try that is not made gives its place back, until something is read of it.
+func TestATapeThatIsNotPlayedGivesItsPlaceBack(t *testing.T) {
+	tape := newTape(strings.NewReader("recorded, and the rest"), 100, nil)
+	b := make([]byte, 8)
+	first, _ := tape.play()
+	_, _ = first.Read(b)
+	unused, _ := tape.play()
+	_ = unused.Close()
+	tape.settle()
+	if got, err := io.ReadAll(first); string(got) != ", and the rest" || err != nil || tape.recorded != nil {
+		t.Errorf("read %q, %v, and %q is kept", got, err, tape.recorded)
+	}
+
+	tape = newTape(strings.NewReader("recorded, and the rest"), 100, nil)
+	first, _ = tape.play()
+	_, _ = first.Read(b)
+	used, _ := tape.play()
+	_, _ = used.Read(b)
+	_ = used.Close()
+	tape.settle()
+	if n, err := first.Read(b); n != 0 || !errors.Is(err, errTooLong) {
+		t.Errorf("a body is read by two: %d, %v", n, err)
+	}
+}

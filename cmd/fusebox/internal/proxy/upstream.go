@@ -210,14 +210,16 @@ func drop(resp *http.Response) {
 	}
 }
 
-// classify judges an answer.
+// classify judges an answer. A client may pretend that its request has gone in circles:
+// what another proxy of this kind makes of that shows nothing. A status that does not
+// exist, such as 600, is to be taken as a 5xx (RFC 9110, 15): as 599.
 func (u *upstream) classify(resp *http.Response) fusebox.Outcome {
-	if u.fails(resp.StatusCode) {
+	switch status := resp.StatusCode; {
+	case status == http.StatusLoopDetected && hops(resp.Request.Header) > 1:
+		return fusebox.Ignored
+	case u.failing[min(max(status, 0), 599)]:
 		return fusebox.Failure
+	default:
+		return fusebox.Success
 	}
-	return fusebox.Success
 }
-
-// fails reports whether a status is a failure. One that does not exist, such as
-// 600, is to be taken as a 5xx (RFC 9110, 15): as 599.
-func (u *upstream) fails(status int) bool { return u.failing[min(max(status, 0), 599)] }

@@ -44,6 +44,7 @@ func TestProtocols(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Proto", r.Proto)
 		w.Header().Set("X-Via", r.Header.Get("Via"))
+		w.Header().Set("X-Upgrade", r.Header.Get("Upgrade"))
 		io.Copy(w, r.Body)
 	}
 	secure := httptest.NewUnstartedServer(http.HandlerFunc(echo))
@@ -59,7 +60,8 @@ func TestProtocols(t *testing.T) {
 		  tls: {endpoints: [%q]}
 		routes: [{prefix: /plain, upstream: plain}, {prefix: /h2c, upstream: h2c}, {prefix: /tls, upstream: tls}]
 	`, handler(t, echo), h2cServer(t, echo), secure.URL), func(o *proxy.Options) { o.RootCAs = roots })
-	for client, via := range map[*http.Client]string{f.client: "1.1 fusebox", h2c(t): "2.0 fusebox"} {
+	f1 := f.client
+	for client, via := range map[*http.Client]string{f1: "1.1 fusebox", h2c(t): "2.0 fusebox"} {
 		f.client = client
 		for path, proto := range map[string]string{"/plain": "HTTP/1.1", "/h2c": "HTTP/2.0", "/tls": "HTTP/2.0"} {
 			got := f.do(http.MethodPost, path, strings.NewReader("body"))
@@ -67,6 +69,13 @@ func TestProtocols(t *testing.T) {
 			if got.Header.Get("X-Proto") != proto || got.Header.Get("X-Via") != via {
 				t.Errorf("%s: %q, %q, want %q, %q", path, got.Header.Get("X-Proto"), got.Header.Get("X-Via"), proto, via)
 			}
+		}
+	}
+	f.client = f1
+	for path, want := range map[string]string{"/plain": "HTTP/1.1 echo", "/h2c": "HTTP/2.0 ", "/tls": "HTTP/1.1 echo"} { // HTTP/2 has no upgrades
+		h := f.get(path, "Connection", "Upgrade", "Upgrade", "echo").Header
+		if got := h.Get("X-Proto") + " " + h.Get("X-Upgrade"); got != want {
+			t.Errorf("an upgrade to %s: %q, want %q", path, got, want)
 		}
 	}
 }
