@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,8 +13,8 @@ import (
 	"github.com/fusebox-go/fusebox/cmd/fusebox/internal/lab/report"
 )
 
-// Command returns `lab`, with a command for each experiment, `lab all` and `lab
-// list`. What its errors say about the program's exit code they tell by a method
+// Command returns `lab`, with a command for each experiment, one for all of them,
+// and those that print what there is. What its errors say about the program's exit code they tell by a method
 // ExitCode.
 func Command() *cobra.Command {
 	lab := &cobra.Command{
@@ -21,7 +22,17 @@ func Command() *cobra.Command {
 		Short: "Try what a setting does, against theory and against other breakers",
 		Long: `Experiments with the breaker of this program, in a time that jumps: hours take
 milliseconds. Each prints tables, what they teach, and whether the numbers are
-what theory says; if they are not, the program ends with 1.`,
+what theory says; if they are not, the program ends with 1.
+
+Begin with one of the examples. Every experiment has flags for its parameters;
+--html writes a page with the plots besides, --plot the plots alone, --json is for
+programs, and --markdown renews the tables of a document.`,
+		Example: `  fusebox lab step                        one breaker, one step at a time
+  fusebox lab recovery --help             what can be changed, and how
+  fusebox lab recovery --plot closed.svg
+  fusebox lab all --html report.html      every experiment, in a minute or so
+  fusebox lab schema --example > mine.yaml
+  fusebox lab run mine.yaml               your own scenario, with what it expects`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -54,6 +65,14 @@ func (o *output) check() error {
 	if o.plot != "" {
 		if _, err := report.PlotFormat(o.plot); err != nil {
 			return &UsageError{err.Error()}
+		}
+	}
+	for _, file := range []struct{ flag, path string }{{"html", o.html}, {"plot", o.plot}} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(file.path)); err != nil {
+			return &UsageError{fmt.Sprintf("lab: --%s %s: %v", file.flag, file.path, err)}
 		}
 	}
 	if o.markdown != "" {
@@ -145,7 +164,7 @@ func (e Experiment) command() *cobra.Command {
 	own := newParams(e, 0, nil).flags
 	c.Flags().SortFlags = false
 	c.Flags().AddFlagSet(own)
-	o.flags(c.Flags(), true)
+	o.flags(c.Flags(), !e.NoPlots)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {
 			return err

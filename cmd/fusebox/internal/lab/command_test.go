@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,7 @@ func TestWrongUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"timeline", "--plot", "x.pdf"},
 		{"timeline", "--calls", "0"},
+		{"run", "--plot", filepath.Join(t.TempDir(), "x.svg")},
 	} {
 		_, _, err := execute(t, Command(), args...)
 		var code interface{ ExitCode() int }
@@ -120,11 +122,30 @@ func TestWrongUsage(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	for _, args := range [][]string{{"timeline", "more"}, {"timeline", "--test.v"}, {"all", "--plot", "x.svg"}, {"nothing"}} {
+	// Where a file cannot be, nothing is begun.
+	for _, flag := range []string{"--html", "--plot"} {
+		path := filepath.Join(t.TempDir(), "none", "x.svg")
+		out, _, err := execute(t, Command(), "timeline", flag, path)
+		var usage *UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), "lab: "+flag+" "+path+": ") || out != "" {
+			t.Errorf("%s: %v, after %q", flag, err, out)
+		}
+	}
+	for _, args := range [][]string{{"timeline", "more"}, {"timeline", "--test.v"}, {"all", "--plot", "x.svg"}, {"slow", "--plot", "x.svg"}, {"nothing"}} {
 		if _, _, err := execute(t, Command(), args...); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}
+}
+
+func TestWhatHasAFlagForPlotsDraws(t *testing.T) {
+	forEach(t, func(t *testing.T, r *report.Report) {
+		e := Experiments()[slices.IndexFunc(Experiments(), func(e Experiment) bool { return e.Name == r.Name })]
+		// A scenario is drawn, all that ship are not.
+		if flag := e.command().Flags().Lookup("plot") != nil; flag != (len(r.Plots) > 0) && r.Name != "run" {
+			t.Errorf("%d plots, and a flag for them: %v", len(r.Plots), flag)
+		}
+	})
 }
 
 // fake is an experiment that finds what it is told to.

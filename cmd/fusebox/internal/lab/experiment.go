@@ -21,6 +21,8 @@ type Experiment struct {
 	Long string
 	// Gobreaker is whether gobreaker runs in it too.
 	Gobreaker bool
+	// NoPlots is whether it draws nothing; it has no --plot then.
+	NoPlots bool
 	// Flags declares the experiment's flags; nil: it has none.
 	Flags func(*pflag.FlagSet)
 	// Run makes the experiment. It returns the report even where checks in it
@@ -48,6 +50,9 @@ func Experiments() []Experiment {
 		runScenario(),
 	}
 }
+
+// mostCalls is how many calls one run makes at most: beyond that it takes minutes.
+const mostCalls = 1_000_000
 
 // DefaultSeed is the seed where none is given.
 const DefaultSeed = 1

@@ -66,6 +66,9 @@ func (o *halfopenOptions) validate(p *Params) error {
 			return e
 		}
 	}
+	if float64(o.rate()*o.length.Seconds()) > mostCalls {
+		return p.Bad("for", o.length, "so short that there are at most 1 000 000 calls")
+	}
 	if o.outage < 0 {
 		return p.Bad("outage", o.outage, "0 or more")
 	}

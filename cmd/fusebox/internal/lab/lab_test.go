@@ -420,6 +420,12 @@ func TestFlagsThatAreNotAsTheyMustBe(t *testing.T) {
 		{"probes", "hangs=1ms", "lab probes: --hangs is 1ms, must be longer than the rest of the outage, 200ms"},
 		{"probes", "stragglers=2", "--stragglers is 2"},
 		{"probes", "lease=0s", "--lease is 0s"},
+		{"probes", "lease=200ms", "lab probes: --lease is 200ms, must be longer than the rest of the outage, 200ms"},
+		{"probes", "every=10s", "lab probes: --every is 10s, must be so short that the rest of the outage, 40s, is less than the default lease, 30s"},
+		{"probes", "hangs=1000h", "lab probes: --hangs is 1000h0m0s, must be at most 1 000 000 times --every, 50ms"},
+		{"probes", "for=1000h", "lab probes: --for is 1000h0m0s, must be at most 1 000 000 times --every, 50ms"},
+		{"halfopen", "for=1000h", "lab halfopen: --for is 1000h0m0s, must be so short that there are at most 1 000 000 calls"},
+		{"halfopen", "pause=10ns", "lab halfopen: --for is 6s, must be so short that there are at most 1 000 000 calls"},
 		{"retry", "errors=5%,100%", "lab retry: --errors is 1, must be above 0 and below 1"},
 		{"retry", "errors=0", "--errors is 0, must"},
 		{"retry", "outage=119ms", "lab retry: --outage is 119ms, must be at least what a call can take with all its attempts, 120ms"},
@@ -465,6 +471,35 @@ func TestChecksOfRetriesHoldForOtherParameters(t *testing.T) {
 	} {
 		r := run(t, "retry", append([]string{"trials=3", "for=2s", "errors=20%"}, flags...)...)
 		for _, c := range r.Failed() {
+			t.Errorf("%q: %v", flags, c)
+		}
+	}
+}
+
+// gobreaker probes a call later where an open period ends at a call, and so makes
+// fewer changes: that is no failure.
+func TestTheTimelineHoldsForOpenPeriodsThatEndAtACall(t *testing.T) {
+	for _, open := range []string{"50ms", "250ms", "850ms", "1s", "1550ms", "1600ms"} {
+		for _, c := range run(t, "timeline", "open="+open).Failed() {
+			t.Errorf("%s: %v", open, c)
+		}
+	}
+}
+
+func TestChecksOfReplicasHoldForOtherParameters(t *testing.T) {
+	for _, flags := range [][]string{
+		{"outage=1s"},
+		{"outage=5s"},
+		{"outage=100ms"},
+		{"outage=10s", "open=3s", "open-max=1m"},
+		{"consecutive=1000"},
+		{"consecutive=1000", "outage=20s"},
+		{"jitter=0.9", "outage=12s"},
+		{"rate=2"},
+		{"latency=3s"},
+		{"probes=10", "outage=7s"},
+	} {
+		for _, c := range run(t, "replicas", append([]string{"processes=1,5,20"}, flags...)...).Failed() {
 			t.Errorf("%q: %v", flags, c)
 		}
 	}

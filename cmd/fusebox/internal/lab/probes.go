@@ -66,13 +66,30 @@ func (o *probesOptions) validate(p *Params) error {
 	if !(o.stragglers >= 0 && o.stragglers <= 1) {
 		return p.Bad("stragglers", o.stragglers, "from 0 to 1")
 	}
+	rest := o.hangUntil()
+	longer := fmt.Sprintf("longer than the rest of the outage, %v", rest)
+	if rest >= defaultLease {
+		return p.Bad("every", o.every, fmt.Sprintf("so short that the rest of the outage, %v, is less than the default lease, %v", rest, defaultLease))
+	}
+	if o.lease <= rest {
+		return p.Bad("lease", o.lease, longer)
+	}
 	for _, h := range o.hangs {
-		if h <= o.hangUntil() {
-			return p.Bad("hangs", h, fmt.Sprintf("longer than the rest of the outage, %v", o.hangUntil()))
+		if h <= rest {
+			return p.Bad("hangs", h, longer)
 		}
+		if h/mostCalls > o.every {
+			return p.Bad("hangs", h, fmt.Sprintf("at most 1 000 000 times --every, %v", o.every))
+		}
+	}
+	if o.length/mostCalls > o.every {
+		return p.Bad("for", o.length, fmt.Sprintf("at most 1 000 000 times --every, %v", o.every))
 	}
 	return nil
 }
+
+// defaultLease is that of a breaker whose configuration names none.
+const defaultLease = 30 * time.Second
 
 // hangUntil is how long after the first probe the dependency recovers: long
 // enough for all probes to hang.
@@ -119,10 +136,10 @@ func (o *probesOptions) leaseCases() []leaseCase {
 			return sim.Fusebox(l, c, on)
 		}
 	}
-	const byDefault, unending = 30 * time.Second, 1000 * time.Hour
+	const unending = 1000 * time.Hour
 	return []leaseCase{
 		{leaseName(o.lease), o.lease, ours(o.lease)},
-		{leaseName(byDefault), byDefault, ours(0)},
+		{leaseName(defaultLease), defaultLease, ours(0)},
 		{noLeaseName, 0, ours(unending)},
 		{rivalLeaseName, 0, func(_ *sim.Loop, on sim.Change) sim.Breaker { return sim.Gobreaker(o.settings(), on) }},
 	}

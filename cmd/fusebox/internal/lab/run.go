@@ -45,7 +45,12 @@ A name that ships wins over a file of that name: write ./NAME for the file.`,
 			c.Example = `  fusebox lab run hard-outage
   fusebox lab scenarios hard-outage > mine.yaml
   fusebox lab run mine.yaml --html report.html`
-			c.Args = cobra.MaximumNArgs(1)
+			c.Args = func(c *cobra.Command, args []string) error {
+				if len(args) == 0 && c.Flags().Changed("plot") {
+					return &UsageError{"lab run: --plot draws one scenario: name it"}
+				}
+				return cobra.MaximumNArgs(1)(c, args)
+			}
 		},
 	}
 }

@@ -27,8 +27,9 @@ type slowOptions struct {
 func slow() Experiment {
 	var o slowOptions
 	return Experiment{
-		Name:  "slow",
-		Title: "a dependency that becomes slow takes a server's handlers from another that is well",
+		Name:    "slow",
+		NoPlots: true,
+		Title:   "a dependency that becomes slow takes a server's handlers from another that is well",
 		Long: `A server with a bounded number of handlers calls two dependencies, half of the
 requests each. One of them becomes a hundred times slower for a while; nothing
 fails. How many of the requests that need the other one are still served, with what

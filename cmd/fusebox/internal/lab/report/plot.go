@@ -6,7 +6,9 @@ import (
 	"html/template"
 	"image/color"
 	"io"
+	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -107,12 +109,36 @@ func (p *Plot) build() (*plot.Plot, error) {
 			return nil, fmt.Errorf("lab: plot %q, series %q: %w", p.Title, s.Name, err)
 		}
 	}
-	// Above the highest point there is room for the names.
 	out.Legend.Top, out.Legend.Padding = true, vg.Millimeter
-	if !p.LogY && len(p.Series) > 1 {
-		out.Y.Max += float64((out.Y.Max - out.Y.Min) * 0.08 * float64(len(p.Series)))
+	if len(p.Series) > 1 {
+		roomForNames(out, len(p.Series), p.LogY)
 	}
 	return out, nil
+}
+
+// roomForNames makes the axis longer than what is drawn, for the legend stands above
+// the highest point. It has no ticks there.
+func roomForNames(p *plot.Plot, names int, log bool) {
+	const height = 0.068 // of a name, as a part of the axis
+	room := float64(height * float64(names))
+	longer := room / (1 - room)
+	p.Y.Tick.Marker = ticksUpTo{p.Y.Tick.Marker, p.Y.Max}
+	if log {
+		p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, longer)
+	} else {
+		p.Y.Max += float64((p.Y.Max - p.Y.Min) * longer)
+	}
+}
+
+// ticksUpTo are those of another that are not above top.
+type ticksUpTo struct {
+	plot.Ticker
+	top float64
+}
+
+// Ticks implements [plot.Ticker].
+func (t ticksUpTo) Ticks(from, to float64) []plot.Tick {
+	return slices.DeleteFunc(t.Ticker.Ticks(from, min(to, t.top)), func(tick plot.Tick) bool { return tick.Value > t.top })
 }
 
 func (s Series) addTo(p *plot.Plot, c color.Color, width vg.Length) error {
