@@ -233,6 +233,8 @@ func TestWhenDoesItTryAgain(t *testing.T) {
 	calls(b, 0, 1)
 	p := open(t, s.url, "/#/breaker/payments")
 	p.reads("fb-detail", "Next try", "It tries again in ", "This is open period 3 in a row. If the probes fail, the next one is 26 min 40 s.", "Last probes", "0 s failed")
+	// Not only since when it is in this open period: the dependency has failed for much longer.
+	p.reads("fb-detail .d-status", "open since ", "; not closed since "+b.History()[0].At.In(berlin(t)).Format("15:04:05")+", 16 min ")
 	p.reads("fb-list", "in ")
 	left := func() time.Duration {
 		_, text, _ := strings.Cut(p.text("fb-detail"), "It tries again in ")

@@ -6,7 +6,7 @@
 import { report } from './api.js';
 import { auditList } from './audit.js';
 import { Detail } from './detail.js';
-import { h, icon, say, set } from './dom.js';
+import { h, icon, renew, say, set } from './dom.js';
 import { clock, day, number, reason, some, span, utc } from './format.js';
 import { List, link } from './list.js';
 import { Overview } from './overview.js';
@@ -31,7 +31,11 @@ const store = new Store();
 const overview = new Overview();
 const list = new List(store);
 const detail = new Detail(store, done);
-const changes = h('section', { id: 'changes', hidden: true, 'aria-labelledby': 'changes-title' });
+const audits = h('section', { 'aria-label': 'Audit' });
+const changesTitle = h('h2', { id: 'changes-title', tabindex: -1 }, 'Changes');
+const changes = h('section', { id: 'changes', hidden: true, 'aria-labelledby': 'changes-title' },
+  h('div', { class: 'd-head' }, changesTitle, h('a', { class: 'back', href: '#/', 'aria-label': 'Back to all breakers' }, '×')),
+  h('div', { class: 'd-parts' }, audits));
 set(list, 'id', 'list');
 set(list, 'tabindex', -1);
 set(detail, 'id', 'detail');
@@ -93,6 +97,8 @@ function route() {
   }
   const opened = selected !== null && (detail.hidden || before !== selected);
   detail.hidden = selected === null;
+  const inside = changes.contains(document.activeElement);
+  const asked = changes.hidden && kind === 'changes';
   changes.hidden = kind !== 'changes';
   set(the('changes-link', HTMLElement), 'aria-current', kind === 'changes' ? 'page' : null);
   set(document.body, 'data-view', selected !== null ? 'detail' : kind === 'changes' ? 'changes' : 'list');
@@ -103,7 +109,8 @@ function route() {
   if (opened && selected !== null) {
     detail.scrollTop = 0;
     detail.titled.focus({ preventScroll: true });
-  } else if (selected === null && before && kind !== 'changes') list.focusCurrent();
+  } else if (asked) changesTitle.focus({ preventScroll: true });
+  else if (selected === null && (before || inside) && kind !== 'changes') list.focusCurrent();
 }
 
 let planned = false;
@@ -162,6 +169,7 @@ function status() {
   say(element, { connecting: 'Connecting', live: 'Live', lost: 'Connection lost' }[store.status]);
   set(element, 'class', store.status);
   lost.hidden = store.status !== 'lost';
+  set(lost, 'title', store.contact > 0 && utc(new Date(store.contact)));
   const why = store.error || store.why;
   if (store.status !== 'lost') say(lost, '');
   else if (store.contact === 0) say(lost, `No connection: ${why || 'the server does not answer'}. Trying again.`);
@@ -169,17 +177,15 @@ function status() {
   document.body.classList.toggle('stale', store.status === 'lost');
 }
 
-/** @type {{ audits: unknown, day: string }} what the list of changes was drawn from */
-let drawn = { audits: null, day: '' };
+/** @type {unknown[]} what the list of changes was drawn from */
+let drawn = [];
 
 function drawChanges() {
   // Times of yesterday are shown with their day, so at midnight they are drawn anew.
-  const today = day(new Date(store.now()));
-  if (drawn.audits === store.audits && drawn.day === today) return;
-  drawn = { audits: store.audits, day: today };
-  changes.replaceChildren(
-    h('div', { class: 'd-head' }, h('a', { class: 'back', href: '#/', 'aria-label': 'Back to all breakers' }, '×'), h('h2', { id: 'changes-title' }, 'Changes')),
-    h('div', { class: 'd-parts' }, h('section', { 'aria-label': 'Audit' }, ...auditList(store.audits, store.now(), link))));
+  const from = [store.audits, day(new Date(store.now())), store.known, store.range];
+  if (from.every((value, i) => value === drawn[i])) return;
+  drawn = from;
+  renew(audits, auditList(store.audits, store, store.now(), link), changesTitle);
 }
 
 // A reader is told of breakers that open, at most once in a few seconds.

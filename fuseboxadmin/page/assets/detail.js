@@ -5,10 +5,10 @@
 import { actions, ask } from './actions.js';
 import { auditList } from './audit.js';
 import { Band, Bars, Line, Meter, periods, ruleText } from './charts.js';
-import { h, say, set } from './dom.js';
+import { h, renew, say, set } from './dom.js';
 import { because, clock, day, minute, number, ruleName, seconds, sentence, span, some, time, countdown, verb } from './format.js';
 import { report } from './api.js';
-import { badge, next, since, tag } from './list.js';
+import { badge, next, tag } from './list.js';
 import { settings, yaml } from './settings.js';
 import { speak } from './speak.js';
 import { isOverridden, look, totalCalls, totalRejected } from './look.js';
@@ -32,6 +32,8 @@ export class Detail extends HTMLElement {
     this.drawn = ''; // the name
     this.range = 3600;
     this.status = h('div', { class: 'd-status' });
+    this.lasting = h('span');
+    this.away = h('span'); // how long it has not been closed
     this.titled = h('h2', { tabindex: -1 });
     this.override = h('div', { class: 'd-override' });
     this.note = h('span');
@@ -79,8 +81,7 @@ export class Detail extends HTMLElement {
   }
 
   /**
-   * build fills an element, but only when that from which it is built has
-   * changed. What is unfolded in it stays so, and the focus where it is.
+   * build fills an element, but only when that from which it is built has changed.
    * @param {Element} element
    * @param {unknown} from
    * @param {() => (Node | string)[]} make
@@ -89,12 +90,7 @@ export class Detail extends HTMLElement {
     const key = JSON.stringify(from);
     if (this.keys.get(element) === key) return;
     this.keys.set(element, key);
-    const reached = () => /** @type {HTMLElement[]} */ ([...element.querySelectorAll('a, button, summary, [tabindex]')]);
-    const at = reached().findIndex((e) => e === document.activeElement);
-    const unfolded = element.querySelector('details')?.open;
-    element.replaceChildren(...make());
-    if (unfolded) set(element.querySelector('details') ?? element, 'open', true);
-    if (at >= 0) (reached()[at] ?? this.titled).focus({ preventScroll: true });
+    renew(element, make(), this.titled);
   }
 
   /** forget empties what is of one breaker, before another one is shown. */
@@ -134,7 +130,15 @@ export class Detail extends HTMLElement {
     }
     const now = store.now();
     const l = look(b, now);
-    this.build(this.status, [l, tag(b), since(b, now)], () => [badge(l), ...(tag(b) ? [h('span', { class: 'tag' }, tag(b))] : []), h('span', { class: 'muted' }, since(b, now))]);
+    const today = day(new Date(now));
+    const left = leftClosed(b, d?.history ?? [], store.records(name));
+    this.build(this.status, [l, tag(b), b.since, left, today], () => [
+      badge(l), ...(tag(b) ? [h('span', { class: 'tag' }, tag(b))] : []),
+      h('span', { class: 'muted' }, 'since ', time(b.since, now), ', ', this.lasting, ...(left ? ['; not closed since ', time(left, now), ', ', this.away] : [])),
+    ]);
+    const lasting = (/** @type {string} */ since) => span(Math.max(0, now - Date.parse(since)) / 1000);
+    say(this.lasting, lasting(b.since));
+    say(this.away, left ? lasting(left) : '');
     this.drawOverride(b, now);
     const overridden = isOverridden(b, now);
     for (const { what, element } of this.changes) {
@@ -145,17 +149,17 @@ export class Detail extends HTMLElement {
     this.band.show(periods(store.records(name), from, now, b, store.known), from, now, store.marks(from, name));
     this.build(this.axis, [minute(new Date(from)), minute(new Date(now))], () => [h('span', {}, minute(new Date(from))), h('span', {}, minute(new Date((from + now) / 2))), h('span', {}, 'now')]);
     say(this.often, `In the last ${span(this.range)}: ${this.band.getAttribute('aria-label')}.`);
-    say(this.why, b.last ? sentence(b.last, now) : 'Nothing has happened to it yet.');
+    const told = (/** @type {import('./types').Transition} */ t) => [`${verb(t)} `, time(t.at, now), because(t)];
+    this.build(this.why, [today, b.last], () => (b.last ? told(b.last) : ['Nothing has happened to it yet.']));
     const trip = d?.trip && sentence(d.trip, now) !== this.why.textContent ? d.trip : null;
-    say(this.earlier, trip ? `Before that, it ${sentence(trip, now)}` : '');
+    this.build(this.earlier, [today, trip], () => (trip ? ['Before that, it ', ...told(trip)] : []));
     this.drawRules(b);
     this.drawNext(b, l, now, d);
     this.drawCost(b, now);
-    const today = day(new Date(now));
     const history = d?.history ?? store.records(name);
     this.build(this.records, [today, history], () => recordList(history, now));
     const audits = store.audits.filter((r) => r.name === name);
-    this.build(this.audit, [today, audits], () => auditList(audits, now));
+    this.build(this.audit, [today, audits, store.known, store.range], () => auditList(audits, store, now));
     if (d) this.drawDetail(d, now);
     else if (report) this.drawMissing();
   }
@@ -306,6 +310,21 @@ export class Detail extends HTMLElement {
 }
 
 /**
+ * leftClosed is when a breaker was closed last, if that is known, and longer ago than its present state began: one
+ * that probes in vain enters that anew every few seconds.
+ * @param {import('./types').Breaker} b
+ * @param {import('./types').Transition[][]} known lists of its records, oldest first
+ */
+function leftClosed(b, ...known) {
+  if (b.state === 'closed') return '';
+  for (const records of known) {
+    const left = [...records].reverse().find((t) => t.from === 'closed' || t.to === 'closed');
+    if (left && left.to !== 'closed') return Date.parse(b.since) - Date.parse(left.at) >= 1000 ? left.at : '';
+  }
+  return '';
+}
+
+/**
  * @param {import('./types').Transition[]} records oldest first
  * @param {number} now
  */
@@ -327,7 +346,7 @@ function probeTable(d, now) {
     h('caption', {}, 'Last probes'),
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Began'), h('th', { scope: 'col' }, 'Took'), h('th', { scope: 'col' }, 'Verdict'))),
     h('tbody', {}, ...[...d.probes].reverse().slice(0, 8).map((p) => h('tr', {},
-      h('td', {}, time(p.at, now)), h('td', {}, span(seconds(p.duration))), h('td', { class: `verdict ${p.result}` }, p.result)))))];
+      h('td', {}, time(p.at, now)), h('td', {}, span(seconds(p.duration))), h('td', { class: `verdict ${p.result}` }, p.slow ? 'too slow' : p.result)))))];
 }
 
 customElements.define('fb-detail', Detail);

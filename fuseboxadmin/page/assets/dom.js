@@ -74,6 +74,23 @@ export function say(element, text) {
 }
 
 /**
+ * renew puts other content into an element. What is unfolded in it stays so, and the focus where it is: lists grow at
+ * their beginning, so places count from the end. If there is none for it any more, it goes to another element.
+ * @param {Element} element
+ * @param {(Node | string)[]} content
+ * @param {HTMLElement} other
+ */
+export function renew(element, content, other) {
+  const reached = () => /** @type {HTMLElement[]} */ ([...element.querySelectorAll('a, button, summary, [tabindex]')]);
+  const before = reached();
+  const at = before.findIndex((e) => e === document.activeElement);
+  const unfolded = element.querySelector('details')?.open;
+  element.replaceChildren(...content);
+  if (unfolded) set(element.querySelector('details') ?? element, 'open', true);
+  if (at >= 0) (reached().at(at - before.length) ?? other).focus({ preventScroll: true });
+}
+
+/**
  * Icons of states differ in shape, not only in colour.
  * @type {Record<string, string>}
  */

@@ -4,7 +4,7 @@
 
 import { Band, Meter, markText, near, periods, ruleText } from './charts.js';
 import { h, icon, say, set } from './dom.js';
-import { because, clock, countdown, day, minute, perSecond, span, time, verb } from './format.js';
+import { because, countdown, day, minute, perSecond, time, verb } from './format.js';
 import { totalCalls, totalRejected } from './look.js';
 
 /** @typedef {import('./types').Breaker} Breaker */
@@ -332,13 +332,3 @@ export class List extends HTMLElement {
 }
 
 customElements.define('fb-list', List);
-
-/**
- * since says since when a breaker is what it is.
- * @param {Breaker} b
- * @param {number} now
- */
-export function since(b, now) {
-  if (!b.since) return '';
-  return `since ${clock(new Date(b.since), now)}, ${span(Math.max(0, now - Date.parse(b.since)) / 1000)}`;
-}

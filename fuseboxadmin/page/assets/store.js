@@ -287,12 +287,14 @@ export class Store extends EventTarget {
 
   /** @param {import('./types').Event} e */
   keep({ at, event, data }) {
-    this.both = null;
     if (event === 'transition') {
       const records = this.timeline.get(data.name);
       if (records) records.push(data);
       else this.timeline.set(data.name, [data]);
-    } else if (event === 'audit') {
+      return;
+    }
+    this.both = null;
+    if (event === 'audit') {
       this.written.push(data);
       const text = [data.name, data.mode ?? data.action, note(data, 'by ')].filter(Boolean).join(', ');
       this.marked.push({ at: Date.parse(data.at), text, name: data.name });
@@ -513,8 +515,9 @@ export class Store extends EventTarget {
     const samples = (this.samples.get(b.name) ?? []).filter((s) => s.at < at && at - s.at <= rateOver);
     samples.push({ at, totals: b.totals });
     this.samples.set(b.name, samples);
-    if (this.seen.some((s) => s.at > at)) this.seen = []; // its clock was set back, or this answer was overtaken
-    if (b.name !== this.selected || at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;
+    if (b.name !== this.selected) return;
+    if (this.seen.some((s) => s.at > at)) this.seen = []; // the clock of the server was set back
+    if (at - (this.seen[this.seen.length - 1]?.at ?? 0) < seenEvery) return;
     this.seen.push({ at, totals: b.totals });
     while (this.seen[1] && this.seen[1].at < at - 900_000) this.seen.shift();
   }
