@@ -268,7 +268,7 @@ func TestNothingInARowOverlaps(t *testing.T) {
 	p.reads("fb-list", "would be half-open", "forced open", "in 5")
 	for _, address := range []string{"#/", "#/breaker/a-name-that-is-too-long.for.a.column.of.any.list.that.has.others.beside.it"} {
 		eval[any](p, fmt.Sprintf("location.hash = %q", address))
-		for _, width := range []int64{360, 500, 768, 1100, 1440, 2200, 3840} {
+		for _, width := range []int64{360, 500, 768, 900, 1000, 1100, 1200, 1280, 1360, 1440, 1600, 1750, 1920, 2200, 3840} {
 			if width < 1100 && address != "#/" {
 				continue // there the list is not beside it
 			}
