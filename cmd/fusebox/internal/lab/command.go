@@ -164,7 +164,7 @@ func (e Experiment) command() *cobra.Command {
 	own := newParams(e, 0, nil).flags
 	c.Flags().SortFlags = false
 	c.Flags().AddFlagSet(own)
-	o.flags(c.Flags(), !e.NoPlots)
+	o.flags(c.Flags(), true)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {
 			return err

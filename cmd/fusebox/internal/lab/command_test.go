@@ -131,7 +131,7 @@ func TestWrongUsage(t *testing.T) {
 			t.Errorf("%s: %v, after %q", flag, err, out)
 		}
 	}
-	for _, args := range [][]string{{"timeline", "more"}, {"timeline", "--test.v"}, {"all", "--plot", "x.svg"}, {"slow", "--plot", "x.svg"}, {"nothing"}} {
+	for _, args := range [][]string{{"timeline", "more"}, {"timeline", "--test.v"}, {"all", "--plot", "x.svg"}, {"nothing"}} {
 		if _, _, err := execute(t, Command(), args...); err == nil {
 			t.Errorf("%q: no error", args)
 		}

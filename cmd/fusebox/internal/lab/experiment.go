@@ -21,8 +21,6 @@ type Experiment struct {
 	Long string
 	// Gobreaker is whether gobreaker runs in it too.
 	Gobreaker bool
-	// NoPlots is whether it draws nothing; it has no --plot then.
-	NoPlots bool
 	// Flags declares the experiment's flags; nil: it has none.
 	Flags func(*pflag.FlagSet)
 	// Run makes the experiment. It returns the report even where checks in it

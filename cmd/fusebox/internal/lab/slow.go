@@ -27,9 +27,8 @@ type slowOptions struct {
 func slow() Experiment {
 	var o slowOptions
 	return Experiment{
-		Name:    "slow",
-		NoPlots: true,
-		Title:   "a dependency that becomes slow takes a server's handlers from another that is well",
+		Name:  "slow",
+		Title: "a dependency that becomes slow takes a server's handlers from another that is well",
 		Long: `A server with a bounded number of handlers calls two dependencies, half of the
 requests each. One of them becomes a hundred times slower for a while; nothing
 fails. How many of the requests that need the other one are still served, with what
@@ -220,8 +219,13 @@ func (o *slowOptions) table(r *report.Report, found []slowFound) {
 		)
 	}
 	t := r.Table("guards", fmt.Sprintf("Requests while one dependency takes %v instead of %v", o.slow, o.latency), columns...)
+	plot := report.Plot{Title: "Requests served, by what is around the calls to the slow one", X: "served, %"}
+	healthy, slow := report.Series{Name: "healthy", Style: report.Dots}, report.Series{Name: "slow", Style: report.Dots}
 	for i, g := range slowGuards() {
 		f := found[i]
+		plot.YTicks = append(plot.YTicks, g.name)
+		healthy.Points = append(healthy.Points, report.Point{X: 100 * f.served, Y: float64(i)})
+		slow.Points = append(slow.Points, report.Point{X: 100 * f.slowServed, Y: float64(i)})
 		cells := []any{g.name, f.served, f.p50, f.p99, f.slowServed, f.slots, f.toSlow}
 		if o.http {
 			cells = append(cells, f.goroutines, float64(f.memory)/1e6)
@@ -232,6 +236,8 @@ func (o *slowOptions) table(r *report.Report, found []slowFound) {
 			r.Near(g.name+": calls to the slow one beyond the bulkhead", float64(max(f.toSlow-o.bulkhead, 0)), 0, 0, "calls")
 		}
 	}
+	plot.Series = []report.Series{healthy, slow}
+	r.Plot(plot)
 	row := func(t *report.Table, name string) report.Row { return t.Row("guard", name) }
 	t.Teach(func(t *report.Table) bool {
 		nothing, failures := row(t, nothingName), row(t, failuresName)
