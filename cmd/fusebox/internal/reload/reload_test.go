@@ -161,6 +161,11 @@ func TestApplyMayRefuse(t *testing.T) {
 	g.setRefuse(nil)
 	g.has(2)
 	g.until("the error is gone", func() bool { return g.Status().Err == nil })
+	g.until("it is told", func() bool { // after the status
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.told) > 1
+	})
 	if n := strings.Count(g.logs.String(), "not this one"); n != 1 {
 		t.Errorf("the failure is logged %d times:\n%s", n, g.logs.String())
 	}
